@@ -330,9 +330,7 @@ pub use vm::flat::{
     self, CallFrame, Column, ColumnError, ColumnMut, FlatFunction, FlatValue, ItemError, NotFlat, Places,
 };
 pub use vm::formulas::{Formula, Formulas, PieceFormulas};
-pub use vm::host::{
-    HostCall, HostError, HostFunction, HostMatrix, HostParams, HostResult, HostTensor, HostValue, TypedHostFunction,
-};
+pub use vm::host::{HostCall, HostError, HostFunction, HostParams, HostResult, HostValue, TypedHostFunction};
 pub use vm::kinks::{KINK_EPSILON, Kink, Kinks};
 pub use vm::linker::{Library, Linker};
 pub use vm::module::{DataDef, HostType, Interface};

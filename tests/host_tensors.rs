@@ -5,8 +5,7 @@ mod hosted;
 
 use dualvm::flat::LeafKind::{self, Bool, Bools, Int, Ints, Real, Reals, Shape};
 use dualvm::{
-    CallOptions, Function, HostError, HostFunction, HostMatrix, HostTensor, Jit, Limit, Limits, Linker, Module,
-    TrapKind, Value,
+    CallOptions, Function, HostError, HostFunction, Jit, Limit, Limits, Linker, Module, Tensor, TrapKind, Value,
 };
 use hosted::{agreed, assert_derivatives, engine, flat, main_of, trap_of};
 use std::sync::Arc;
@@ -75,7 +74,7 @@ fn rows_of_numbers_are_elements_of_lists_and_matrices_too() {
 }
 
 /// A product of matrices.
-fn product(a: &HostMatrix, b: &HostMatrix) -> Result<HostMatrix, HostError> {
+fn product(a: &Tensor<f64, 2>, b: &Tensor<f64, 2>) -> Result<Tensor<f64, 2>, HostError> {
     let ([rows, inner], [other, columns]) = (a.shape(), b.shape());
     if inner != other {
         return Err(HostError::new(format_args!("{inner} columns and {other} rows")));
@@ -83,32 +82,40 @@ fn product(a: &HostMatrix, b: &HostMatrix) -> Result<HostMatrix, HostError> {
     let element = |row: usize, column: usize| -> f64 {
         (0..inner).map(|n| a.elements()[row * inner + n] * b.elements()[n * columns + column]).sum()
     };
-    HostMatrix::new([rows, columns], (0..rows * columns).map(|n| element(n / columns, n % columns)).collect())
+    Ok(Tensor::new((0..rows * columns).map(|n| element(n / columns, n % columns)).collect(), [rows, columns])?)
 }
 
-fn transposed(m: &HostMatrix) -> HostMatrix {
+fn transposed(m: &Tensor<f64, 2>) -> Tensor<f64, 2> {
     let [rows, columns] = m.shape();
     let element = |n: usize| m.elements()[n % rows * columns + n / rows];
-    HostMatrix::new([columns, rows], (0..rows * columns).map(element).collect()).expect("as many as before")
+    Tensor::new((0..rows * columns).map(element).collect(), [columns, rows]).expect("as many as before")
 }
 
 /// The cotangents of the factors.
-fn pulled(a: &HostMatrix, b: &HostMatrix, c_adj: &HostMatrix) -> Result<(HostMatrix, HostMatrix), HostError> {
+fn pulled(
+    a: &Tensor<f64, 2>,
+    b: &Tensor<f64, 2>,
+    c_adj: &Tensor<f64, 2>,
+) -> Result<(Tensor<f64, 2>, Tensor<f64, 2>), HostError> {
     Ok((product(c_adj, &transposed(b))?, product(&transposed(a), c_adj)?))
 }
 
 /// Products of matrices as closures, with derivatives of all kinds.
 fn products() -> [HostFunction; 4] {
-    let of = || HostFunction::of(|a: HostMatrix, b: HostMatrix| product(&a, &b));
-    let vjp = |a: HostMatrix, b: HostMatrix, c_adj: HostMatrix| pulled(&a, &b, &c_adj);
-    let jvp = |a: HostMatrix, b: HostMatrix, a_tan: HostMatrix, b_tan: HostMatrix| -> Result<HostMatrix, HostError> {
+    let of = || HostFunction::of(|a: Tensor<f64, 2>, b: Tensor<f64, 2>| product(&a, &b));
+    let vjp = |a: Tensor<f64, 2>, b: Tensor<f64, 2>, c_adj: Tensor<f64, 2>| pulled(&a, &b, &c_adj);
+    let jvp = |a: Tensor<f64, 2>,
+               b: Tensor<f64, 2>,
+               a_tan: Tensor<f64, 2>,
+               b_tan: Tensor<f64, 2>|
+     -> Result<Tensor<f64, 2>, HostError> {
         let (mut sum, more) = (product(&a_tan, &b)?, product(&a, &b_tan)?);
         sum.elements_mut().iter_mut().zip(more.into_elements()).for_each(|(x, y)| *x += y);
         Ok(sum)
     };
     let saving = of().with_saving_vjp(
-        |a: HostMatrix, b: HostMatrix| Ok((product(&a, &b)?, (a, b))),
-        |(a, b): &(HostMatrix, HostMatrix), c_adj| pulled(a, b, &c_adj),
+        |a: Tensor<f64, 2>, b: Tensor<f64, 2>| Ok((product(&a, &b)?, (a, b))),
+        |(a, b): &(Tensor<f64, 2>, Tensor<f64, 2>), c_adj| pulled(a, b, &c_adj),
     );
     [of().with_vjp(vjp).into(), of().with_jvp(jvp).into(), of().with_vjp(vjp).with_jvp(jvp).into(), saving.into()]
 }
@@ -179,28 +186,30 @@ fn moved_row(row: &Value, by: f64) -> Vec<f64> {
 
 #[test]
 fn closures_take_and_give_tensors_of_all_kinds_and_lists() {
+    /// Where a tensor is negative, how often, and a part of it.
+    type Found = (Tensor<bool, 3>, Tensor<i64, 2>, Vec<f64>);
     let mut linker = Linker::new();
     // Where something is negative, how many that are, and the first slice.
     linker.define(
         "signs",
-        HostFunction::of(|t: HostTensor<3>| -> Result<(HostTensor<3, bool>, HostMatrix<i64>, Vec<f64>), HostError> {
+        HostFunction::of(|t: Tensor<f64, 3>| -> Result<Found, HostError> {
             let [planes, rows, columns] = t.shape();
             let negative: Vec<bool> = t.elements().iter().map(|&x| x < 0.0).collect();
             let plane = rows * columns;
             let count = |n: usize| (0..planes).filter(|plane_n| negative[plane_n * plane + n]).count() as i64;
-            let counts = HostMatrix::new([rows, columns], (0..plane).map(count).collect())?;
+            let counts = Tensor::new((0..plane).map(count).collect(), [rows, columns])?;
             let slice = t.elements()[..plane].to_vec();
-            Ok((HostTensor::new([planes, rows, columns], negative)?, counts, slice))
+            Ok((Tensor::new(negative, [planes, rows, columns])?, counts, slice))
         })
-        .with_vjp(|t: HostTensor<3>, (_, _, slice_adj): ((), (), Vec<f64>)| {
+        .with_vjp(|t: Tensor<f64, 3>, (_, _, slice_adj): ((), (), Vec<f64>)| {
             let mut elements = slice_adj;
             elements.resize(t.elements().len(), 0.0);
-            HostTensor::new(t.shape(), elements)
+            Tensor::new(elements, t.shape())
         }),
     );
     linker.define(
         "pick",
-        HostFunction::of(|where_: HostTensor<3, bool>, counts: HostMatrix<i64>, picks: Vec<bool>| {
+        HostFunction::of(|where_: Tensor<bool, 3>, counts: Tensor<i64, 2>, picks: Vec<bool>| {
             let of = |b: bool| i64::from(b);
             let bits: i64 = where_.elements().iter().enumerate().map(|(n, &b)| of(b) << n).sum();
             let [rows, columns] = counts.shape();
@@ -229,13 +238,13 @@ fn closures_take_and_give_tensors_of_all_kinds_and_lists() {
 #[test]
 fn what_is_empty_has_its_shape() {
     let mut linker = Linker::new();
-    let seen = HostFunction::of(|m: HostMatrix, xs: Vec<f64>| {
+    let seen = HostFunction::of(|m: Tensor<f64, 2>, xs: Vec<f64>| {
         let [rows, columns] = m.shape();
-        (HostMatrix::new([columns, rows], m.into_elements()).expect("it is empty"), xs.len() as i64)
+        (Tensor::new(m.into_elements(), [columns, rows]).expect("it is empty"), xs.len() as i64)
     });
     linker.define(
         "turn",
-        seen.with_vjp(|m: HostMatrix, xs: Vec<f64>, (t_adj, ()): (HostMatrix, ())| {
+        seen.with_vjp(|m: Tensor<f64, 2>, xs: Vec<f64>, (t_adj, ()): (Tensor<f64, 2>, ())| {
             assert_eq!((m.shape()[0], m.shape()[1]), (t_adj.shape()[1], t_adj.shape()[0]));
             (m, xs)
         }),
@@ -291,12 +300,13 @@ fn zeros_meet_infinities_as_they_do_elsewhere() {
 #[test]
 fn the_same_matrix_twice_and_one_that_is_not_used() {
     let mut linker = Linker::new();
-    let first = HostFunction::of(|a: HostMatrix, b: HostMatrix, _: HostMatrix| a.elements()[0] * b.elements()[1]);
-    let vjp = |a: HostMatrix, b: HostMatrix, c: HostMatrix, y_adj: f64| {
-        let unit = |like: &HostMatrix, n: usize, x: f64| {
+    let first =
+        HostFunction::of(|a: Tensor<f64, 2>, b: Tensor<f64, 2>, _: Tensor<f64, 2>| a.elements()[0] * b.elements()[1]);
+    let vjp = |a: Tensor<f64, 2>, b: Tensor<f64, 2>, c: Tensor<f64, 2>, y_adj: f64| {
+        let unit = |like: &Tensor<f64, 2>, n: usize, x: f64| {
             let mut elements = vec![0.0; like.elements().len()];
             elements[n] = x;
-            HostMatrix::new(like.shape(), elements)
+            Tensor::new(elements, like.shape())
         };
         let (a_adj, b_adj) = (unit(&a, 0, y_adj * b.elements()[1])?, unit(&b, 1, y_adj * a.elements()[0])?);
         Ok::<_, HostError>((a_adj, b_adj, unit(&c, 0, 0.0)?))
@@ -314,7 +324,7 @@ fn the_same_matrix_twice_and_one_that_is_not_used() {
 #[test]
 fn integers_ask_for_no_derivative() {
     let mut linker = Linker::new();
-    linker.define("count", HostFunction::of(|m: HostMatrix<i64>, ns: Vec<i64>| m.elements().len() as i64 * ns[0]));
+    linker.define("count", HostFunction::of(|m: Tensor<i64, 2>, ns: Vec<i64>| m.elements().len() as i64 * ns[0]));
     let text = "
         import host \"count\" : Matrix Int -> List Int -> Int
         def weighed (x : Real, m : Matrix Int, ns : List Int) : Real = x * x * to_real (count m ns)
@@ -376,7 +386,7 @@ func \"main\" (t0, int, int) -> (real) export (xs : Array Real @t0, rows : Int, 
     call_import x0 (p1) -> (r0)
     ret (r0) }";
     let mut linker = Linker::new();
-    linker.define("total", HostFunction::of(|m: HostMatrix| m.elements().iter().sum::<f64>()));
+    linker.define("total", HostFunction::of(|m: Tensor<f64, 2>| m.elements().iter().sum::<f64>()));
     for jit in [Jit::Off, Jit::Always] {
         let module = Module::from_assembly(&engine(&linker, jit, 1), "t.dvs", text).unwrap_or_else(|e| panic!("{e}"));
         let main = module.function("main").expect("it is there");
@@ -424,7 +434,8 @@ fn refused(ty: &str, results: &[LeafKind], call: fn(&mut dualvm::HostCall<'_>) -
 
 #[test]
 fn results_have_the_shape_that_is_said() {
-    let cases: [(&str, fn(&mut dualvm::HostCall<'_>) -> Result<(), HostError>, &str); 7] = [
+    type Give = fn(&mut dualvm::HostCall<'_>) -> Result<(), HostError>;
+    let cases: [(&str, Give, &str); 7] = [
         (
             "Matrix Real",
             |call| call.give(&[2, 3]).and_then(|()| call.give(&[0.5; 5])),
@@ -451,21 +462,21 @@ fn results_have_the_shape_that_is_said() {
     assert_eq!(truths, "result 1: expected booleans, found 1 integer");
     // A closure's number of dimensions.
     let mut linker = Linker::new();
-    linker.define("sum", HostFunction::of(|m: HostMatrix| m.elements().iter().sum::<f64>()));
+    linker.define("sum", HostFunction::of(|m: Tensor<f64, 2>| m.elements().iter().sum::<f64>()));
     let text = "
         import host \"sum\" as total : Tensor3 Real -> Real
         def main (x : Real) : Real = total [| x for i < 2, j < 1, k < 3 |]";
     let trap = agreed(text, &linker, |main| trap_of(main.call(&[Value::Real(1.0)])).to_string());
     let expected = "the host's function `sum`: it takes a tensor of 2 dimensions, not one of shape 2 × 1 × 3";
     assert!(trap.starts_with(expected), "{trap}");
-    assert!(HostMatrix::new([2, 3], vec![0.5; 5]).is_err());
-    assert!(HostMatrix::<f64>::new([usize::MAX, 0], Vec::new()).is_err());
-    assert!(HostMatrix::<f64>::new([usize::MAX, 2], Vec::new()).is_err());
+    assert!(Tensor::new(vec![0.5; 5], [2, 3]).is_err());
+    assert!(Tensor::<f64, 2>::new(Vec::new(), [usize::MAX, 0]).is_ok());
+    assert!(Tensor::<f64, 2>::new(Vec::new(), [usize::MAX, 2]).is_err());
 }
 
 #[test]
 fn derivatives_have_the_shape_of_what_they_belong_to() {
-    let sum = || HostFunction::of(|m: HostMatrix| m.elements().iter().sum::<f64>());
+    let sum = || HostFunction::of(|m: Tensor<f64, 2>| m.elements().iter().sum::<f64>());
     let ask = |function: HostFunction, ty: &str, of: &str| {
         let mut linker = Linker::new();
         linker.define("total", function);
@@ -480,13 +491,14 @@ fn derivatives_have_the_shape_of_what_they_belong_to() {
     let named = "trap: the host's function `total`: ";
     let other = "a tangent or cotangent must have the shape of what it belongs to: it is ";
     let of = "total [| x for i < 2, j < 3 |]";
-    let turned = sum().with_vjp(|m: HostMatrix, _: f64| transposed(&m));
+    let turned = sum().with_vjp(|m: Tensor<f64, 2>, _: f64| transposed(&m));
     let [vjp, jvp] = ask(turned.into(), "Matrix Real -> Real", of);
     assert!(vjp.ends_with(&format!("{other}of shape 3 × 2, and that is of shape 2 × 3")), "{vjp}");
     assert!(vjp.contains(named.trim_start_matches("trap: ")), "{vjp}");
     assert!(jvp.ends_with("derivative 0 has another shape: expected the shape 2 × 3, found the shape 3 × 2"), "{jvp}");
     // Of a result, whose shape a jvp isn't given.
-    let same = HostFunction::of(|m: HostMatrix| m).with_jvp(|_: HostMatrix, m_tan: HostMatrix| transposed(&m_tan));
+    let same =
+        HostFunction::of(|m: Tensor<f64, 2>| m).with_jvp(|_: Tensor<f64, 2>, m_tan: Tensor<f64, 2>| transposed(&m_tan));
     let [vjp, jvp] = ask(same.into(), "Matrix Real -> Matrix Real", "sum (total [| x for i < 2, j < 3 |])");
     assert!(jvp.ends_with(&format!("{other}of shape 3 × 2, and that is of shape 2 × 3")), "{jvp}");
     assert!(vjp.ends_with("derivative 0 has another shape: expected the shape 2 × 3, found the shape 3 × 2"), "{vjp}");

@@ -55,7 +55,6 @@ pub(crate) use call::Sink;
 pub use call::{HostCall, HostError};
 pub(crate) use linked::{Form, LinkedHost, Misfit, Part};
 pub(crate) use saved::SavedCell;
-pub use tensor::{HostMatrix, HostTensor};
 pub use typed::{HostFn, HostParams, HostResult, HostValue, TypedHostFunction};
 
 use crate::flat::LeafKind;
@@ -165,7 +164,20 @@ impl HostFunction {
     /// A function of a closure that takes and gives [`HostValue`]s: `f64`, `i64`, `bool`, vectors and tensors of these,
     /// and tuples of such. It takes up to six, and may give a `Result`, whose error is a trap's text. What it takes has
     /// to be said where the closure is written. Arrays and lists come as vectors of their own, matrices and tensors as
-    /// [`HostTensor`]s.
+    /// [`Tensor`](crate::typed::Tensor)s.
+    ///
+    /// ```
+    /// use dualvm_vm::host::HostFunction;
+    /// use dualvm_vm::typed::Tensor;
+    ///
+    /// // The transpose, which is linear.
+    /// fn transposed(m: Tensor<f64, 2>) -> Tensor<f64, 2> {
+    ///     let [rows, columns] = m.shape();
+    ///     let element = |n: usize| m.elements()[n % rows * columns + n / rows];
+    ///     Tensor::new((0..rows * columns).map(element).collect(), [columns, rows]).expect("as many as before")
+    /// }
+    /// let transpose = HostFunction::of(transposed).with_vjp(|_: Tensor<f64, 2>, t_adj| transposed(t_adj));
+    /// ```
     pub fn of<P: HostParams, R: HostResult, F: HostFn<P, R>>(call: F) -> TypedHostFunction<P, R> {
         TypedHostFunction::new(call)
     }

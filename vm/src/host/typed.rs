@@ -6,7 +6,7 @@ use std::any::Any;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// What a closure may take and give: `f64`, `i64`, `bool`, a vector or a [`HostTensor`](super::HostTensor) of one of
+/// What a closure may take and give: `f64`, `i64`, `bool`, a vector or a [`Tensor`](crate::typed::Tensor) of one of
 /// these, `()`, and tuples of such.
 pub trait HostValue: Sized + 'static {
     /// Its tangents and cotangents: of the same type if it is real, `()` if it is discrete, and a tuple of those of its

@@ -181,6 +181,7 @@ impl Sink for Results<'_> {
 
     fn reals(&mut self, len: usize, fill: &mut dyn FnMut(&mut [f64])) -> Result<(), HostError> {
         let part = self.part_of(len)?;
+        self.digest.write_usize(len);
         let array = self.maker.array(Bank::Real, len).map_err(HostError::stop)?;
         // SAFETY: the array has so many elements, which are initialised first.
         unsafe {
@@ -196,6 +197,7 @@ impl Sink for Results<'_> {
     fn ints(&mut self, ns: &[i64]) -> Result<(), HostError> {
         let part = self.part_of(ns.len())?;
         let array = self.maker.int_array(ns).map_err(HostError::stop)?;
+        self.digest.write_usize(ns.len());
         ns.iter().for_each(|&n| self.digest.write_i64(n));
         self.finish(part, array)
     }
