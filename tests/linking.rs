@@ -600,6 +600,64 @@ fn interfaces_say_what_types_are_made_of() {
 }
 
 #[test]
+fn types_that_modules_have_in_common_are_one() {
+    let base = "
+        type Unit = Metre | Second
+        type Box = Box Real Unit | Many (List Box)
+        def make (x : Real) : Box = Many [Box x Metre, Box (2 * x) Second]";
+    let mid = "import base\ndef open (b : base.Box) : Real = match b with | base.Box x _ -> x | base.Many all -> sum (map open all)
+        def fold (u : base.Unit) : Real = match u with | base.Metre -> 1.0 | base.Second -> 60.0";
+    // Compiled with the text of the first, which is bytecode only then.
+    let mut files = dualvm::MemoryImporter::default();
+    files.insert("base", base);
+    let compiling = CompileOptions::default().importing(Arc::new(files));
+    let module = Module::from_source_with(&Engine::default(), "mid.dual", mid, &compiling);
+    let mut shelf = Shelf::default();
+    shelf.put("base", base);
+    shelf.0.insert("mid".to_owned(), module.unwrap_or_else(|error| panic!("{error}")).library());
+    // Of the same name, and something else; and one that mentions it.
+    shelf.put(
+        "other",
+        "type Unit = Metre | Second | Hour
+         type Pair = Pair Unit Real
+         type Box = Box Real Unit | Many (List Box)
+         def pair (x : Real) : Pair = Pair Hour x
+         def open (b : Box) : Real = match b with | Box x _ -> 10 * x | Many all -> sum (map open all)",
+    );
+    shelf.put("third", "type Unit = Metre | Second | Hour\ntype Pair = Pair Unit Real\ndef second (p : Pair) : Real = match p with | Pair _ x -> x");
+    let orders = ["import base\nimport mid", "import mid\nimport base", "import other\nimport mid\nimport base"];
+    for imports in orders {
+        let text = format!(
+            "{imports}
+             def main (x : Real) : Real = mid.open (base.make x) + mid.open (base.Box x base.Metre)
+               + base_sum (mid.Many [mid.Box x mid.Second]) + mid.fold base.Second
+             def base_sum (b : base.Box) : Real = mid.open b
+             def border (b : mid.Box) : Real = mid.open b"
+        );
+        let (value, gradient) = agreed(|config| {
+            let main = shelf.function(config, &text, "main");
+            main.value_and_grad(&[2.0.into()]).unwrap_or_else(|error| panic!("{error}"))
+        });
+        assert_eq!((value, gradient), (6.0 + 2.0 + 2.0 + 60.0, vec![Value::Real(5.0)]));
+    }
+    let load = |text: &str| shelf.load(&Engine::default(), text);
+    load("import mid (Box, open)\nimport base\ndef f (x : Real) : Real = open (Box x base.Metre)")
+        .expect("it is selected");
+    load("import base\nimport other\ndef f (x : Real) : Real = other.open (other.Box x other.Hour)")
+        .expect("it has its own");
+    for wrong in
+        ["other.open (base.make x)", "mid.open (other.Box x other.Metre)", "other.open (other.Box x base.Metre)"]
+    {
+        let text = format!("import base\nimport mid\nimport other\ndef f (x : Real) : Real = {wrong}");
+        let error = load(&text).expect_err("they are two types").to_string();
+        assert!(error.contains("main.dual:4:"), "{wrong}: {error}");
+    }
+    // What mentions a type of another name isn't one with what mentions that, until it is.
+    load("import other\nimport third\ndef f (x : Real) : Real = third.second (other.pair x)")
+        .expect("they are the same");
+}
+
+#[test]
 fn thousands_of_imports_take_no_time() {
     let began = std::time::Instant::now();
     let types: String =

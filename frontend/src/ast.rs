@@ -14,7 +14,7 @@ use crate::names::Name;
 use crate::source::Span;
 use crate::types::Kind;
 
-pub(crate) use declaration::{Alias, Constructor, Counts, Data, Def, File};
+pub(crate) use declaration::{Alias, Constructor, Counts, Data, Def, File, Interface};
 pub(crate) use operator::{Arithmetic, BinaryOp, Comparison};
 pub(crate) use pattern::{FieldPattern, FieldType, Pattern, PatternKind, TypeExpr, TypeExprKind};
 

@@ -4,6 +4,9 @@
 //! by its uses only: what was `Tree Real` is a type of its own here, `TreeReal`. `Maybe` is the prelude's. What the
 //! language has no words for is left out, with a reason, and so is what mentions it. The text itself is right, whoever
 //! made the module.
+//!
+//! Types of two modules that have the same name and are made of the same are one type, so that what one module gives
+//! another one can take: the second interface doesn't declare it but has it of the first.
 
 use crate::hash::{HashMap, HashSet};
 use crate::imports::is_name;
@@ -14,6 +17,7 @@ use crate::token::TokenKind;
 use dualvm_vm::linker::Library;
 use dualvm_vm::module::{DataDef, DataId, HostType, Interface};
 use std::fmt::Write;
+use std::rc::Rc;
 
 /// A type is written with so many bytes at most.
 const TYPE_BYTES_MAX: usize = 4096;
@@ -27,6 +31,18 @@ pub(crate) struct InterfaceText {
     pub(crate) text: String,
     /// The exported functions that aren't in it, and why.
     pub(crate) left_out: Vec<(String, String)>,
+    /// The types that it has of other interfaces, under the names that they have there, and the numbers of these files.
+    pub(crate) shared: Vec<(String, usize)>,
+}
+
+/// The types of the interfaces so far, which others may have: for each interface, by their names there.
+#[derive(Default)]
+pub(crate) struct SharedTypes(Vec<HashMap<String, SharedType>>);
+
+struct SharedType {
+    /// The file that declares it: the first interface that has it.
+    file: usize,
+    declaration: Rc<str>,
 }
 
 /// Whether a module can be linked under a name.
@@ -34,8 +50,14 @@ pub(crate) fn can_be_named(name: &str) -> bool {
     !name.is_empty() && !name.contains(|c: char| c.is_control() || "\"\\{}".contains(c))
 }
 
-/// Writes the interface of a module that is linked under a name. `span` is where it is imported.
-pub(crate) fn interface_text(name: &str, library: &Library, meter: &Meter, span: Span) -> InterfaceText {
+/// Writes the interface of a module that is linked under a name, which will be the file of a number. `span` is where it
+/// is imported.
+pub(crate) fn interface_text(
+    (name, library): (&str, &Library),
+    (known, file): (&mut SharedTypes, usize),
+    meter: &Meter,
+    span: Span,
+) -> InterfaceText {
     let exports = library.def().functions.iter();
     let exports: Vec<(&str, &Interface)> =
         exports.filter_map(|function| Some((&*function.name, function.interface.as_ref()?))).collect();
@@ -59,8 +81,8 @@ pub(crate) fn interface_text(name: &str, library: &Library, meter: &Meter, span:
             Err(why) => left_out.push((function.to_owned(), why)),
         }
     }
-    types.declare_all(&mut text);
-    InterfaceText { text, left_out }
+    let shared = types.declare_all(&mut text, known, file);
+    InterfaceText { text, left_out, shared }
 }
 
 struct Types<'d> {
@@ -233,32 +255,77 @@ impl<'d> Types<'d> {
         Ok(parts.join(" -> "))
     }
 
-    fn declare_all(&mut self, text: &mut String) {
+    /// Declares the types, but for those that other interfaces declare, which are returned: those that have the same
+    /// name and the same declaration in one of them, as has all that they lead to.
+    fn declare_all(&mut self, text: &mut String, known: &mut SharedTypes, file: usize) -> Vec<(String, usize)> {
+        let mut declarations: Vec<(DataId, String, Rc<str>)> = Vec::new();
         for id in self.order.clone() {
-            let Some(name) = self.names.get(&id).cloned() else { continue };
-            let mut variants = Vec::new();
-            for (constructor, payload) in &self.data[id.index()].variants {
-                let fields = match payload {
-                    HostType::Tuple(parts) => match &parts[..] {
-                        // A record alone would name the constructor's fields.
-                        [record @ HostType::Record(_)] => {
-                            let alias = self.unique(&format!("{constructor}Record"));
-                            let shown = self.shown(record).unwrap_or_default();
-                            writeln!(text, "private alias {alias} = {shown}").expect("a string takes everything");
-                            alias
-                        }
-                        parts => {
-                            let parts: Vec<String> =
-                                parts.iter().map(|part| self.atom(part).unwrap_or_default()).collect();
-                            parts.join(" ")
-                        }
-                    },
-                    record => self.shown(record).unwrap_or_default(),
-                };
-                variants.push(format!("{constructor} {fields}").trim_end().to_owned());
+            if let Some(name) = self.names.get(&id).cloned() {
+                let declaration = self.declaration(id, &name).into();
+                declarations.push((id, name, declaration));
             }
-            writeln!(text, "type {name} = {}", variants.join(" | ")).expect("a string takes everything");
         }
+        let mut owners: HashMap<DataId, usize> = HashMap::default();
+        for interface in &known.0 {
+            if !self.meter.steps(1 + declarations.len()) {
+                break;
+            }
+            // The first interface that has a type has also what it leads to, or shares that with an earlier one.
+            let mut others = HashSet::default();
+            for (id, name, declaration) in &declarations {
+                if interface.get(name).is_none_or(|known| known.declaration != *declaration) {
+                    self.reach_users(*id, &mut others);
+                }
+            }
+            for (id, name, _) in declarations.iter().filter(|(id, ..)| !others.contains(id)) {
+                owners.entry(*id).or_insert(interface[name].file);
+            }
+        }
+        let (mut shared, mut interface) = (Vec::new(), HashMap::default());
+        for (id, name, declaration) in declarations {
+            let owner = owners.get(&id).copied();
+            match owner {
+                Some(owner) => shared.push((name.clone(), owner)),
+                None => text.push_str(&declaration),
+            }
+            interface.insert(name, SharedType { file: owner.unwrap_or(file), declaration });
+        }
+        known.0.push(interface);
+        shared
+    }
+
+    /// Adds a data type and all that mention it.
+    fn reach_users(&self, id: DataId, reached: &mut HashSet<DataId>) {
+        let mut left = vec![id];
+        while let Some(id) = left.pop() {
+            if reached.insert(id) {
+                left.extend(self.users.get(&id).into_iter().flatten());
+            }
+        }
+    }
+
+    fn declaration(&mut self, id: DataId, name: &str) -> String {
+        let (mut variants, mut aliases) = (Vec::new(), String::new());
+        for (constructor, payload) in &self.data[id.index()].variants {
+            let fields = match payload {
+                HostType::Tuple(parts) => match &parts[..] {
+                    // A record alone would name the constructor's fields.
+                    [record @ HostType::Record(_)] => {
+                        let alias = self.unique(&format!("{constructor}Record"));
+                        let shown = self.shown(record).unwrap_or_default();
+                        writeln!(aliases, "private alias {alias} = {shown}").expect("a string takes everything");
+                        alias
+                    }
+                    parts => {
+                        let parts: Vec<String> = parts.iter().map(|part| self.atom(part).unwrap_or_default()).collect();
+                        parts.join(" ")
+                    }
+                },
+                record => self.shown(record).unwrap_or_default(),
+            };
+            variants.push(format!("{constructor} {fields}").trim_end().to_owned());
+        }
+        format!("{aliases}type {name} = {}\n", variants.join(" | "))
     }
 
     /// A type as the argument of another one.

@@ -1,10 +1,11 @@
 //! The files of a program: the main one, and those that are imported, by it and by each other.
 
+use crate::ast::Interface;
 use crate::diagnostics::{Diagnostic, Sink};
 use crate::hash::HashMap;
 use crate::importer::{ImportRequest, ImportedContent, ImportedFile, ImportedLibrary, Importer};
 use crate::imports::{Import, qualify, take_imports};
-use crate::interface::{InterfaceText, can_be_named, interface_text};
+use crate::interface::{InterfaceText, SharedTypes, can_be_named, interface_text};
 use crate::lexer::lex;
 use crate::library;
 use crate::limits::Meter;
@@ -25,8 +26,8 @@ pub(crate) struct FileTokens {
     pub(crate) module: Option<Name>,
     /// Whether it is bytecode, and the tokens are those of its interface.
     pub(crate) is_interface: bool,
-    /// What the module exports and the interface doesn't have, and why.
-    pub(crate) left_out: Vec<(String, String)>,
+    /// What an interface has beside its text.
+    pub(crate) interface: Interface,
     /// What it imports, and the numbers of these files.
     pub(crate) imports: Vec<(Import, usize)>,
     /// What it would import, but what isn't there.
@@ -52,7 +53,8 @@ pub(crate) fn load(
     meter: &Meter,
 ) -> Files {
     let (files, imports, libraries) = (Vec::new(), Vec::new(), Vec::new());
-    let mut loader = Loader { sources, importer, names, sink, meter, files, imports, libraries };
+    let shared_types = SharedTypes::default();
+    let mut loader = Loader { sources, importer, names, sink, meter, files, imports, libraries, shared_types };
     loader.add(0, None);
     loader.run();
     Files { tokens: loader.files, libraries: loader.libraries }
@@ -68,6 +70,7 @@ struct Loader<'l> {
     /// The imports of each file that weren't looked at yet, in the order of the text.
     imports: Vec<std::vec::IntoIter<Import>>,
     libraries: Vec<ImportedLibrary>,
+    shared_types: SharedTypes,
 }
 
 impl Loader<'_> {
@@ -78,8 +81,8 @@ impl Loader<'_> {
         let mut tokens = lex(file.source.text(), file.start, self.names, self.sink, self.meter);
         let imports = take_imports(&mut tokens, self.names, self.sink, self.meter);
         qualify(&mut tokens, &imports, self.names, self.meter);
-        let (left_out, imported, missing) = (Vec::new(), Vec::new(), Vec::new());
-        self.files.push(FileTokens { module, is_interface, left_out, imports: imported, missing, tokens });
+        let (interface, imported, missing) = (Interface::default(), Vec::new(), Vec::new());
+        self.files.push(FileTokens { module, is_interface, interface, imports: imported, missing, tokens });
         self.imports.push(imports.into_iter());
     }
 
@@ -112,7 +115,7 @@ impl Loader<'_> {
             let number = match known {
                 Some(number) => number,
                 None => {
-                    let Some((number, left_out)) = self.read(&found, from, &import, author) else {
+                    let Some((number, interface)) = self.read(&found, from, &import, author) else {
                         if self.files.len() > FILES_MAX || !self.meter.go_on() {
                             return;
                         }
@@ -122,7 +125,7 @@ impl Loader<'_> {
                     numbers.insert(found.name, number);
                     is_open.push(true);
                     self.add(number, Some(import.title));
-                    self.files[number].left_out = left_out;
+                    self.files[number].interface = interface;
                     way.push((number, span));
                     number
                 }
@@ -131,14 +134,15 @@ impl Loader<'_> {
         }
     }
 
-    /// Adds a file to the map, and says what is left out of it. `None` if there are too many, or they are too long.
+    /// Adds a file to the map, and says what an interface has beside its text. `None` if there are too many, or they
+    /// are too long.
     fn read(
         &mut self,
         found: &ImportedFile,
         from: usize,
         import: &Import,
         author: Author,
-    ) -> Option<(usize, Vec<(String, String)>)> {
+    ) -> Option<(usize, Interface)> {
         let span = import.target.1;
         if self.files.len() > FILES_MAX {
             let error = Diagnostic::error(span, "the program has too many files");
@@ -146,12 +150,17 @@ impl Loader<'_> {
             return None;
         }
         let interface: String;
-        let mut left_out = Vec::new();
+        let mut outcome = Interface::default();
         let text = match &found.content {
             ImportedContent::Text(text) => text,
             ImportedContent::Bytecode(library) => {
                 let name = self.library_name(import, from, span)?;
-                InterfaceText { text: interface, left_out } = interface_text(&name, library, self.meter, span);
+                let (known, file) = (&mut self.shared_types, self.sources.files().len());
+                let InterfaceText { text, left_out, shared } =
+                    interface_text((&name, library), (known, file), self.meter, span);
+                let shared = shared.into_iter().map(|(name, file)| (self.names.intern(&name), file));
+                outcome = Interface { left_out, shared: shared.collect() };
+                interface = text;
                 self.libraries.push(ImportedLibrary { name, file: found.name.clone(), module: library.clone() });
                 &*interface
             }
@@ -163,7 +172,7 @@ impl Loader<'_> {
         if number.is_none() {
             self.sink.push(Diagnostic::error(span, "the program's files are longer than 2 GiB"));
         }
-        Some((number?, left_out))
+        Some((number?, outcome))
     }
 
     /// What a module of bytecode is linked by: its path as it is written, if the main file imports it, so that it can

@@ -47,12 +47,12 @@ pub(crate) fn parse(
     let mut ast = Ast::default();
     declaration::declare_lists(&mut ast, names);
     let mut incomplete = false;
-    for FileTokens { module, is_interface, left_out, imports, missing, tokens } in files {
+    for FileTokens { module, is_interface, interface, imports, missing, tokens } in files {
         let modules = imports.iter().map(|(import, _)| import).chain(&missing);
         let modules = modules.map(|import| import.module).collect();
         (ast, incomplete) = parse_file((&tokens, modules, is_interface), (ast, incomplete), names, sink, meter);
         let end = Counts { defs: ast.defs.len(), datas: ast.datas.len(), aliases: ast.aliases.len() };
-        ast.files.push(File { module, left_out, imports, missing, end });
+        ast.files.push(File { module, interface, imports, missing, end });
     }
     ast.incomplete = incomplete;
     parse_file((prelude, HashSet::default(), false), (ast, incomplete), names, sink, meter).0

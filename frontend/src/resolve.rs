@@ -210,6 +210,7 @@ impl Resolver<'_> {
             self.declare_types(declared);
             self.declare(declared.defs());
         }
+        self.share_types();
         self.import_all();
         let own = &declared[..prelude];
         self.resolve_types(own, 0);

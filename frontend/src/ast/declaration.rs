@@ -10,14 +10,23 @@ use crate::source::Span;
 pub(crate) struct File {
     /// The module's own name; the main file is no module.
     pub(crate) module: Option<Name>,
-    /// What it would have if the language had words for it, and why it hasn't: functions of a module of bytecode.
-    pub(crate) left_out: Vec<(String, String)>,
+    /// What it has beside its declarations if it is the interface of a module of bytecode.
+    pub(crate) interface: Interface,
     /// What it imports, and the numbers of these files.
     pub(crate) imports: Vec<(Import, usize)>,
     /// What it would import, but what isn't there, so that names from there are unknown.
     pub(crate) missing: Vec<Import>,
     /// How many entries of each table there are up to its end; it begins where the file before ends.
     pub(crate) end: Counts,
+}
+
+/// What the interface of a module of bytecode has beside its declarations.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Interface {
+    /// The functions that it would have if the language had words for them, and why it hasn't.
+    pub(crate) left_out: Vec<(String, String)>,
+    /// The types that it has of other interfaces, which are files of smaller numbers.
+    pub(crate) shared: Vec<(Name, usize)>,
 }
 
 /// How many entries of each table there are.

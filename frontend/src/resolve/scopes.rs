@@ -63,7 +63,11 @@ pub(super) fn intern_qualified(ast: &crate::ast::Ast, names: &mut Names, meter: 
             let constructors = constructors.map(|&id| ast.constructors[id].name);
             let types = declared.datas().map(|id| ast.datas[id].name);
             let types = types.chain(declared.aliases().map(|id| ast.aliases[id].name));
-            let all: Vec<Name> = defs.chain(constructors).chain(types).collect();
+            let shared = shared_datas(ast, *number).flat_map(|id| {
+                let constructors = ast.datas[id].constructors.iter().map(|&id| ast.constructors[id].name);
+                constructors.chain([ast.datas[id].name])
+            });
+            let all: Vec<Name> = defs.chain(constructors).chain(types).chain(shared).collect();
             // Each is a name, and an entry in two scopes.
             if !meter.nodes(Count::Syntax, all.len()) {
                 return;
@@ -71,6 +75,18 @@ pub(super) fn intern_qualified(ast: &crate::ast::Ast, names: &mut Names, meter: 
             all.into_iter().for_each(|name| _ = qualified(import.module, name, names));
         }
     }
+}
+
+/// The data types that a file has of others.
+fn shared_datas(ast: &crate::ast::Ast, file: usize) -> impl Iterator<Item = DataId> {
+    let shared = ast.files.get(file).map_or(&[][..], |file| &file.interface.shared);
+    let mut of_files: HashMap<usize, HashMap<Name, DataId>> = HashMap::default();
+    shared.iter().filter_map(move |&(name, owner)| {
+        let of_file = of_files
+            .entry(owner)
+            .or_insert_with(|| declarations(ast, owner).datas().map(|id| (ast.datas[id].name, id)).collect());
+        of_file.get(&name).copied()
+    })
 }
 
 /// The declarations of a file; those of the prelude have the number after the last.
@@ -131,6 +147,19 @@ impl Resolver<'_> {
         match self.files.get_mut(self.file) {
             Some(scope) => _ = scope.types.insert(name, meaning),
             None => self.globals.types[name] = Some(meaning),
+        }
+    }
+
+    /// Puts the data types that files have of others into their scopes, with their constructors.
+    pub(super) fn share_types(&mut self) {
+        let ast = self.ast;
+        for number in 0..self.files.len() {
+            for data in shared_datas(ast, number) {
+                let scope = &mut self.files[number];
+                scope.types.insert(ast.datas[data].name, TypeMeaning::Data(data));
+                let constructors = ast.datas[data].constructors.iter().map(|&id| (ast.constructors[id].name, id));
+                scope.constructors.extend(constructors);
+            }
         }
     }
 

@@ -52,7 +52,7 @@ impl Resolver<'_> {
 
     /// The same for a name in a file.
     pub(super) fn why_left_out(&self, file: usize, function: &str) -> Option<String> {
-        let left_out = &self.ast.files[file].left_out;
+        let left_out = &self.ast.files[file].interface.left_out;
         let (_, why) = left_out.iter().find(|(name, _)| name == function)?;
         Some(format!(
             "the module exports `{function}`, but {why}; `import host` gets it with types of the program's own"
