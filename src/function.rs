@@ -128,9 +128,7 @@ impl Function {
 
     /// The function's name and types on one line, as in `f : (x : Real, n : Int) -> Real`.
     pub fn signature(&self) -> String {
-        let Interface { params, result } = self.interface();
-        let params: Vec<String> = params.iter().map(|(name, ty)| format!("{name} : {ty}")).collect();
-        format!("{} : ({}) -> {result}", self.name(), params.join(", "))
+        format!("{} : {}", self.name(), self.interface())
     }
 
     /// Calls the function.

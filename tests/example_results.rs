@@ -4,6 +4,10 @@
 //!
 //! `DUALVM_BLESS=1` writes the file anew.
 
+#[path = "support/commands.rs"]
+mod commands;
+
+use commands::{commands, numbers, words};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,20 +20,8 @@ fn root() -> PathBuf {
 }
 
 /// The commands in the comments of an example, without `dualvm`.
-fn commands(example: &Path) -> Vec<String> {
-    let text = std::fs::read_to_string(example).expect("examples can be read");
-    let lines = text.lines().map(|line| line.trim_start_matches(['-', ';', ' ']));
-    lines.filter_map(|line| line.strip_prefix("dualvm ")).map(str::to_owned).collect()
-}
-
-/// A command's words, of which some are quoted.
-fn words(command: &str) -> Vec<String> {
-    let quoted = command.split('\'').enumerate();
-    let words = quoted.flat_map(|(n, part)| match n % 2 {
-        1 => vec![part.to_owned()],
-        _ => part.split_whitespace().map(str::to_owned).collect(),
-    });
-    words.collect()
+fn commands_of(example: &Path) -> Vec<String> {
+    commands(&std::fs::read_to_string(example).expect("examples can be read"))
 }
 
 /// What the command prints, and the counts of its statistics.
@@ -52,20 +44,19 @@ fn examples() -> Vec<PathBuf> {
 }
 
 /// The numbers in what a command prints, but for those of its statistics.
-fn numbers(printed: &str) -> Vec<f64> {
+fn results(printed: &str) -> Vec<f64> {
     let results = printed.lines().filter(|line| !COUNTS.iter().any(|count| line.starts_with(count)));
-    let words = results.flat_map(|line| line.split(|c: char| !(c.is_alphanumeric() || "+-.".contains(c))));
-    words.filter_map(|word| word.parse().ok()).collect()
+    results.flat_map(numbers).collect()
 }
 
 #[test]
 fn no_number_of_the_examples_becomes_infinite() {
-    for command in examples().iter().flat_map(|example| commands(example)) {
+    for command in examples().iter().flat_map(|example| commands_of(example)) {
         // What a check of gradients calls isn't one call.
         if command.starts_with("check-grad") {
             continue;
         }
-        let (expected, found) = (numbers(&run(&command, &[])), numbers(&run(&command, &["--trap-nan"])));
+        let (expected, found) = (results(&run(&command, &[])), results(&run(&command, &["--trap-nan"])));
         assert_eq!(found.len(), expected.len(), "{command}");
         for (a, b) in expected.iter().zip(found) {
             assert!((a - b).abs() <= 1e-9 * a.abs().max(1.0), "{command}: {a} and {b}");
@@ -76,7 +67,7 @@ fn no_number_of_the_examples_becomes_infinite() {
 #[test]
 fn examples_print_what_they_always_have() {
     let mut found = String::new();
-    for command in examples().iter().flat_map(|example| commands(example)) {
+    for command in examples().iter().flat_map(|example| commands_of(example)) {
         let results = run(&command, &["--jit", "off", "--threads", "1"]);
         let native = run(&command, &["--jit", "always", "--threads", "2"]);
         assert_eq!(native, results, "{command}: natively on two threads");

@@ -1,6 +1,10 @@
 //! Modules of bytecode that call each other: the same results as programs of one module, whatever goes from one to the
 //! other.
 
+#[path = "support/commands.rs"]
+mod commands;
+
+use commands::{commands, numbers, words};
 use dualvm::vm::binary;
 use dualvm::vm::verify::Rule;
 use dualvm::{
@@ -136,10 +140,6 @@ fn what_goes_from_module_to_module_is_what_goes_from_function_to_function() {
 /// Compares the numbers in two texts.
 #[track_caller]
 fn close(found: &str, expected: &str) {
-    let numbers = |text: &str| -> Vec<f64> {
-        let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || "+-.".contains(c)));
-        words.filter_map(|word| word.parse().ok()).collect()
-    };
     let (a, b) = (numbers(found), numbers(expected));
     assert_eq!(a.len(), b.len(), "{found}\n{expected}");
     for (x, y) in a.iter().zip(&b) {
@@ -677,24 +677,10 @@ fn thousands_of_imports_take_no_time() {
     assert!(began.elapsed().as_secs() < 30, "{:?}", began.elapsed());
 }
 
-/// The commands in the comments of an example that call something, without `dualvm`.
-fn commands(text: &str) -> Vec<Vec<String>> {
-    const CALLS: [&str; 7] = ["run", "grad", "jvp", "vjp", "hvp", "jacobian", "hessian"];
-    let lines = text.lines().filter_map(|line| line.trim_start_matches(['-', ';', ' ']).strip_prefix("dualvm "));
-    let words = lines.map(|line| {
-        let quoted = line.split('\'').enumerate();
-        let words = quoted.flat_map(|(n, part)| match n % 2 {
-            1 => vec![part.to_owned()],
-            _ => part.split_whitespace().map(str::to_owned).collect(),
-        });
-        words.collect::<Vec<String>>()
-    });
-    words.filter(|words| CALLS.contains(&&*words[0])).collect()
-}
-
 /// Each example as a library of a program that does nothing but call it.
 #[test]
 fn examples_give_the_same_as_libraries() {
+    const CALLS: [&str; 7] = ["run", "grad", "jvp", "vjp", "hvp", "jacobian", "hessian"];
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let folder = std::env::temp_dir().join(format!("dualvm-linked-examples-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder can be made");
@@ -725,7 +711,10 @@ fn examples_give_the_same_as_libraries() {
         // A function of the file's name need not be named.
         let calling = folder.join(example.file_name().expect("it is a file"));
         std::fs::write(&calling, caller).expect("a file can be written");
-        for mut words in commands(&text) {
+        for mut words in commands(&text).iter().map(|command| words(command)) {
+            if !CALLS.contains(&&*words[0]) {
+                continue;
+            }
             let Some(file) = words.iter().position(|word| root.join(word) == example) else { continue };
             let own = run(&words);
             words[file] = calling.to_string_lossy().into_owned();

@@ -2,16 +2,17 @@
 //! results and gradients of typed calls: whatever their strides, values and derivatives are those of slices with the
 //! same elements, to the last bit, and the same fuel and tape are used; what doesn't fit is refused with its place.
 
+#[path = "support/typed_calls.rs"]
+mod typed_calls;
+
 use dualvm::vm::typed::Arguments;
-use dualvm::{
-    CallOptions, Config, Engine, Error, ErrorKind, Function, Jit, Limits, Matrix, Module, Stats, Tensor, TypedFunction,
-    Value,
-};
+use dualvm::{CallOptions, Config, Engine, Error, ErrorKind, Function, Limits, Matrix, Tensor, TypedFunction, Value};
 use nalgebra::{DMatrix, DMatrixView, DVector, Matrix3xX, RowDVector, SMatrix, SVector, Vector3};
 use ndarray::{
     ArcArray, Array, Array1, Array2, Array3, Array4, ArrayRef1, ArrayRef2, ArrayView1, ArrayView2, ArrayView3,
     ArrayView4, CowArray, Dimension, Ix1, Ix2, ShapeBuilder, array, aview1, s,
 };
+use typed_calls::{engines, function_of, used};
 
 const PROGRAM: &str = "
     def wave (xs : Array Real) (k : Real) : Real =
@@ -45,18 +46,8 @@ const PROGRAM: &str = "
     def huge (n : Int) : Tensor3 Real = [| 1.0 for i < 0, j < n, k < n |]
     def shift ((x, y, z) : (Real, Real, Real)) = ([| (x, y * 2, z) for i < 2 |], (z, x, y * y))";
 
-fn engines() -> Vec<Engine> {
-    let engine = |(jit, threads)| {
-        let mut config = Config::default();
-        (config.jit, config.threads) = (jit, threads);
-        Engine::new(config)
-    };
-    [(Jit::Off, 1), (Jit::Always, 1), (Jit::Always, 3)].into_iter().map(engine).collect()
-}
-
 fn function(engine: &Engine, name: &str) -> Function {
-    let module = Module::from_source(engine, "foreign.dual", PROGRAM).unwrap_or_else(|error| panic!("{error}"));
-    module.function(name).unwrap_or_else(|error| panic!("{error}"))
+    function_of(PROGRAM, engine, name)
 }
 
 /// The reals of a gradient, in the order in which those of the argument stand.
@@ -105,12 +96,6 @@ impl<A: Reals, B: Reals> Reals for (A, B) {
 
 fn bits(xs: &[f64]) -> Vec<u64> {
     xs.iter().map(|x| x.to_bits()).collect()
-}
-
-/// All that a run has used but times and live memory.
-fn used(stats: &Stats) -> [u64; 7] {
-    let Stats { instructions, records, slots, tape_bytes, allocated_bytes, tasks, span, .. } = *stats;
-    [instructions, records, slots, tape_bytes, allocated_bytes, tasks, span]
 }
 
 /// What typed calls of `function` give with an array `x` and a direction `v`: the bits of all reals, and what each call

@@ -3,6 +3,10 @@
 #[path = "support/corpus.rs"]
 mod corpus;
 
+#[path = "support/commands.rs"]
+mod commands;
+
+use commands::{commands, words};
 use std::path::{Path, PathBuf};
 
 const ROOTS: [&str; 10] = ["benches", "bindings", "docs", "examples", "frontend", "jit", "src", "tests", "vm", ".ci"];
@@ -159,16 +163,9 @@ fn commands_in_the_examples_run() {
         if !path.starts_with(root.join("examples")) {
             continue;
         }
-        let mut lines = text.lines().map(|line| line.trim_start_matches(['-', ';', ' ']));
-        let mut count = 0;
-        while let Some(line) = lines.next() {
-            let Some(command) = line.strip_prefix("dualvm ") else { continue };
-            count += 1;
-            // It goes on in the next line after a backslash, and in quotes.
-            let mut command = command.to_owned();
-            while command.ends_with('\\') || command.matches('\'').count() % 2 == 1 {
-                command = format!("{} {}", command.trim_end_matches('\\'), lines.next().expect("commands end"));
-            }
+        let commands = commands(&text);
+        assert!(!commands.is_empty(), "{}: should show the command that runs it", path.display());
+        for command in commands {
             let output = std::process::Command::new(env!("CARGO_BIN_EXE_dualvm"))
                 .current_dir(root)
                 .args(words(&command))
@@ -177,21 +174,5 @@ fn commands_in_the_examples_run() {
             let stderr = String::from_utf8_lossy(&output.stderr);
             assert!(output.status.success(), "{}: `dualvm {command}`\n{stderr}", path.display());
         }
-        assert!(count > 0, "{}: should show the command that runs it", path.display());
     }
-}
-
-/// Cuts a command into words as a shell does, as far as examples need it: single quotes, and white space.
-fn words(command: &str) -> Vec<String> {
-    let mut words = vec![String::new()];
-    let mut quoted = false;
-    for c in command.chars() {
-        match c {
-            '\'' => quoted = !quoted,
-            c if c.is_whitespace() && !quoted => words.push(String::new()),
-            c => words.last_mut().expect("there is always a word").push(c),
-        }
-    }
-    words.retain(|word| !word.is_empty());
-    words
 }

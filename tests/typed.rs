@@ -3,13 +3,14 @@
 //! doesn't fit is refused with its place.
 
 mod support;
+#[path = "support/typed_calls.rs"]
+mod typed_calls;
 
 use dualvm::vm::typed::{Arguments, Output};
-use dualvm::{
-    CallOptions, Config, Engine, Error, ErrorKind, Function, Jit, Limits, Matrix, Module, Stats, Tensor, Value,
-};
+use dualvm::{CallOptions, Config, Engine, Error, ErrorKind, Function, Limits, Matrix, Module, Tensor, Value};
 use std::time::Duration;
 use support::flatten;
+use typed_calls::{engines, function_of, used};
 
 const PROGRAM: &str = "
     def ints (ns : Array Int) (xs : List Real) (ms : List Int) (bs : Array Bool) : Real =
@@ -40,24 +41,8 @@ const PROGRAM: &str = "
     def spin (ps : Array (Real, Real)) : Real =
       loop x = 0.0 for i < 1000000000 do let (a, b) = ps[i % length ps] in x + a * b";
 
-fn engines() -> Vec<Engine> {
-    let engine = |(jit, threads)| {
-        let mut config = Config::default();
-        (config.jit, config.threads) = (jit, threads);
-        Engine::new(config)
-    };
-    [(Jit::Off, 1), (Jit::Always, 1), (Jit::Always, 3)].into_iter().map(engine).collect()
-}
-
 fn function(engine: &Engine, name: &str) -> Function {
-    let module = Module::from_source(engine, "typed.dual", PROGRAM).unwrap_or_else(|error| panic!("{error}"));
-    module.function(name).unwrap_or_else(|error| panic!("{error}"))
-}
-
-/// All that a run has used but times, and but memory: objects are made in another order.
-fn used(stats: &Stats) -> [u64; 7] {
-    let Stats { instructions, records, slots, tape_bytes, allocated_bytes, tasks, span, .. } = *stats;
-    [instructions, records, slots, tape_bytes, allocated_bytes, tasks, span]
+    function_of(PROGRAM, engine, name)
 }
 
 fn bits(xs: &[f64]) -> Vec<u64> {

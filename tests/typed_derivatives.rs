@@ -2,11 +2,14 @@
 //! compiled, with the same fuel and tape; against finite differences; and what doesn't fit is refused with its place.
 
 mod support;
+#[path = "support/typed_calls.rs"]
+mod typed_calls;
 
 use dualvm::vm::typed::{Arguments, Output};
-use dualvm::{CallOptions, Config, Engine, Error, ErrorKind, Function, Jit, Limits, Matrix, Module, Stats, Value};
+use dualvm::{CallOptions, Engine, Error, ErrorKind, Function, Limits, Matrix, Value};
 use std::fmt::Debug;
 use support::flatten;
+use typed_calls::{engines, function_of, used};
 
 const PROGRAM: &str = "
     def wave (xs : Array Real) (k : Real) (n : Int) : Real =
@@ -21,24 +24,8 @@ const PROGRAM: &str = "
     def unused (x : Real) (ys : Array Real) (flags : List Bool) : Real = 3.0 * x
     def spin (x : Real) : Real = loop s = x for i < 1000000000 do sin s";
 
-fn engines() -> Vec<Engine> {
-    let engine = |(jit, threads)| {
-        let mut config = Config::default();
-        (config.jit, config.threads) = (jit, threads);
-        Engine::new(config)
-    };
-    [(Jit::Off, 1), (Jit::Always, 1), (Jit::Always, 3)].into_iter().map(engine).collect()
-}
-
 fn function(engine: &Engine, name: &str) -> Function {
-    let module = Module::from_source(engine, "typed.dual", PROGRAM).unwrap_or_else(|error| panic!("{error}"));
-    module.function(name).unwrap_or_else(|error| panic!("{error}"))
-}
-
-/// All that a run has used but times and live memory.
-fn used(stats: &Stats) -> [u64; 7] {
-    let Stats { instructions, records, slots, tape_bytes, allocated_bytes, tasks, span, .. } = *stats;
-    [instructions, records, slots, tape_bytes, allocated_bytes, tasks, span]
+    function_of(PROGRAM, engine, name)
 }
 
 /// All NaN are one: text doesn't tell them apart.

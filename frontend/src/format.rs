@@ -12,7 +12,6 @@ mod reader;
 mod shape;
 mod trivia;
 
-use crate::ast::Interface;
 use crate::diagnostics::{Diagnostic, Diagnostics, Sink};
 use crate::imports::{qualify, take_imports};
 use crate::lexer::lex;
@@ -127,14 +126,7 @@ fn check(mut tokens: Vec<Token>, names: &mut Names, sink: &mut Sink, meter: &Met
     let missing = take_imports(&mut tokens, names, sink, meter);
     qualify(&mut tokens, &missing, names, meter);
     let end = Token { kind: TokenKind::End, span: Span::default(), glued: false, first: true };
-    let file = FileTokens {
-        module: None,
-        is_interface: false,
-        interface: Interface::default(),
-        imports: Vec::new(),
-        missing,
-        tokens,
-    };
+    let file = FileTokens { module: None, interface: None, imports: Vec::new(), missing, tokens };
     crate::parser::parse(vec![file], &[end], names, sink, meter);
 }
 

@@ -24,10 +24,8 @@ const BYTECODE_ENDINGS: [&str; 2] = [".dvbc", ".dvs"];
 pub(crate) struct FileTokens {
     /// The module's own name; the main file is no module.
     pub(crate) module: Option<Name>,
-    /// Whether it is bytecode, and the tokens are those of its interface.
-    pub(crate) is_interface: bool,
-    /// What an interface has beside its text.
-    pub(crate) interface: Interface,
+    /// If it is bytecode, what its interface has beside the tokens.
+    pub(crate) interface: Option<Interface>,
     /// What it imports, and the numbers of these files.
     pub(crate) imports: Vec<(Import, usize)>,
     /// What it would import, but what isn't there.
@@ -55,7 +53,7 @@ pub(crate) fn load(
     let (files, imports, libraries) = (Vec::new(), Vec::new(), Vec::new());
     let shared_types = SharedTypes::default();
     let mut loader = Loader { sources, importer, names, sink, meter, files, imports, libraries, shared_types };
-    loader.add(0, None);
+    loader.add(0, None, None);
     loader.run();
     Files { tokens: loader.files, libraries: loader.libraries }
 }
@@ -75,14 +73,12 @@ struct Loader<'l> {
 
 impl Loader<'_> {
     /// Splits a file of the map into tokens.
-    fn add(&mut self, number: usize, module: Option<Name>) {
+    fn add(&mut self, number: usize, module: Option<Name>, interface: Option<Interface>) {
         let file = &self.sources.files()[number];
-        let is_interface = file.author == Author::Compiler;
         let mut tokens = lex(file.source.text(), file.start, self.names, self.sink, self.meter);
         let imports = take_imports(&mut tokens, self.names, self.sink, self.meter);
         qualify(&mut tokens, &imports, self.names, self.meter);
-        let (interface, imported, missing) = (Interface::default(), Vec::new(), Vec::new());
-        self.files.push(FileTokens { module, is_interface, interface, imports: imported, missing, tokens });
+        self.files.push(FileTokens { module, interface, imports: Vec::new(), missing: Vec::new(), tokens });
         self.imports.push(imports.into_iter());
     }
 
@@ -124,8 +120,7 @@ impl Loader<'_> {
                     };
                     numbers.insert(found.name, number);
                     is_open.push(true);
-                    self.add(number, Some(import.title));
-                    self.files[number].interface = interface;
+                    self.add(number, Some(import.title), interface);
                     way.push((number, span));
                     number
                 }
@@ -142,7 +137,7 @@ impl Loader<'_> {
         from: usize,
         import: &Import,
         author: Author,
-    ) -> Option<(usize, Interface)> {
+    ) -> Option<(usize, Option<Interface>)> {
         let span = import.target.1;
         if self.files.len() > FILES_MAX {
             let error = Diagnostic::error(span, "the program has too many files");
@@ -150,7 +145,7 @@ impl Loader<'_> {
             return None;
         }
         let interface: String;
-        let mut outcome = Interface::default();
+        let mut outcome = None;
         let text = match &found.content {
             ImportedContent::Text(text) => text,
             ImportedContent::Bytecode(library) => {
@@ -159,7 +154,7 @@ impl Loader<'_> {
                 let InterfaceText { text, left_out, shared } =
                     interface_text((&name, library), (known, file), self.meter, span);
                 let shared = shared.into_iter().map(|(name, file)| (self.names.intern(&name), file));
-                outcome = Interface { left_out, shared: shared.collect() };
+                outcome = Some(Interface { left_out, shared: shared.collect() });
                 interface = text;
                 self.libraries.push(ImportedLibrary { name, file: found.name.clone(), module: library.clone() });
                 &*interface

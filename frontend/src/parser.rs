@@ -47,11 +47,12 @@ pub(crate) fn parse(
     let mut ast = Ast::default();
     declaration::declare_lists(&mut ast, names);
     let mut incomplete = false;
-    for FileTokens { module, is_interface, interface, imports, missing, tokens } in files {
+    for FileTokens { module, interface, imports, missing, tokens } in files {
         let modules = imports.iter().map(|(import, _)| import).chain(&missing);
         let modules = modules.map(|import| import.module).collect();
-        (ast, incomplete) = parse_file((&tokens, modules, is_interface), (ast, incomplete), names, sink, meter);
+        (ast, incomplete) = parse_file((&tokens, modules, interface.is_some()), (ast, incomplete), names, sink, meter);
         let end = Counts { defs: ast.defs.len(), datas: ast.datas.len(), aliases: ast.aliases.len() };
+        let interface = interface.unwrap_or_default();
         ast.files.push(File { module, interface, imports, missing, end });
     }
     ast.incomplete = incomplete;

@@ -140,16 +140,16 @@ impl Interface {
         let params = self.params.iter().flat_map(|(_, ty)| ty.flatten(data)).collect();
         [params, self.result.flatten(data)]
     }
+}
 
-    /// In text: `(x : Real, n : Int) -> Real`.
-    pub(crate) fn shown(&self) -> impl fmt::Display {
-        fmt::from_fn(|f| {
-            write!(f, "(")?;
-            for (n, (name, ty)) in self.params.iter().enumerate() {
-                write!(f, "{}{name} : {ty}", if n == 0 { "" } else { ", " })?;
-            }
-            write!(f, ") -> {}", self.result)
-        })
+/// `(x : Real, n : Int) -> Real`.
+impl fmt::Display for Interface {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "(")?;
+        for (n, (name, ty)) in self.params.iter().enumerate() {
+            write!(f, "{}{name} : {ty}", if n == 0 { "" } else { ", " })?;
+        }
+        write!(f, ") -> {}", self.result)
     }
 }
 

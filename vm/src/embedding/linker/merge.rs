@@ -454,6 +454,6 @@ fn renumber<R>(
 
 #[cold]
 fn mismatch(import: &Import, given: &Interface) -> Fault {
-    let expected = format!("{:?} of the type {}", import.name, import.interface.shown());
-    Fault { rule: Rule::ImportMismatch, expected, found: given.shown().to_string() }
+    let expected = format!("{:?} of the type {}", import.name, import.interface);
+    Fault { rule: Rule::ImportMismatch, expected, found: given.to_string() }
 }

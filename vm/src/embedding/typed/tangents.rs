@@ -3,6 +3,7 @@
 
 use super::types::{Argument, Matrix};
 use crate::embedding::convert::{FlattenError, Flattener, counted};
+use crate::memory::heap::shape_text;
 
 /// The tangents of several arguments side by side: a slice, a vector or a matrix of them; or nothing, `()`, if the
 /// arguments are discrete.
@@ -160,8 +161,8 @@ impl<'a> Tangents<'a> {
 pub(super) fn expected_shape(extents: &[usize]) -> String {
     match extents {
         [len] => counted(*len, "element"),
-        [_, _] => format!("a matrix of {}", product(extents)),
-        _ => format!("a tensor of {}", product(extents)),
+        [_, _] => format!("a matrix of {}", shape_text(extents)),
+        _ => format!("a tensor of {}", shape_text(extents)),
     }
 }
 
@@ -170,14 +171,8 @@ pub(super) fn expected_shape(extents: &[usize]) -> String {
 pub(super) fn found_shape(extents: &[usize]) -> String {
     match extents {
         [len] => len.to_string(),
-        _ => format!("one of {}", product(extents)),
+        _ => format!("one of {}", shape_text(extents)),
     }
-}
-
-/// Extents as they are written: `2 × 3`.
-fn product(extents: &[usize]) -> String {
-    let extents: Vec<String> = extents.iter().map(usize::to_string).collect();
-    extents.join(" × ")
 }
 
 #[cold]

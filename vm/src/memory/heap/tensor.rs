@@ -17,8 +17,8 @@ pub(crate) fn elements_of_shape(shape: &[i64]) -> Option<usize> {
 }
 
 /// A shape as it is written: `2 × 3`.
-pub(crate) fn shape_text(shape: &[i64]) -> String {
-    let extents: Vec<String> = shape.iter().map(i64::to_string).collect();
+pub(crate) fn shape_text<T: ToString>(shape: &[T]) -> String {
+    let extents: Vec<String> = shape.iter().map(T::to_string).collect();
     extents.join(" × ")
 }
 

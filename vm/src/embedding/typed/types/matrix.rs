@@ -6,6 +6,7 @@ use crate::embedding::convert::FlattenError;
 use crate::embedding::flat::ArgumentWriter;
 use crate::embedding::typed::TypeMismatch;
 use crate::embedding::typed::tangents::{Several, Tangents};
+use crate::memory::heap::shape_text;
 use crate::trap::Limit;
 use std::fmt;
 
@@ -157,8 +158,7 @@ impl fmt::Display for ShapeMismatch {
         let elements = shape.iter().fold(1u128, |count, &extent| count.saturating_mul(extent as u128));
         let plural = if elements == 1 { "" } else { "s" };
         let what = if shape.len() == 2 { "matrix" } else { "tensor" };
-        let shape: Vec<String> = shape.iter().map(usize::to_string).collect();
-        write!(f, "a {what} of {}: expected {elements} element{plural}, found {found}", shape.join(" × "))
+        write!(f, "a {what} of {}: expected {elements} element{plural}, found {found}", shape_text(shape))
     }
 }
 
