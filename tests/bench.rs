@@ -157,8 +157,6 @@ fn latency_says_what_is_compiled_and_how_long_it_takes() {
             // Of one example, the derivative is a function of the program.
             let is_there = match row["case"].as_str() {
                 Some("implicit_root") => mode != "adjoint",
-                // Its code that records is too large.
-                Some("lstm") => mode != "recording",
                 _ => true,
             };
             assert_eq!(compiled.iter().any(|piece| piece["mode"] == mode), is_there, "{mode} in {row}");

@@ -8,9 +8,9 @@
 //! tell within a factor of 1.5 up to some 20 ms.
 
 use crate::function::counted_loops;
+use crate::lenient::{lenient_products, pure};
 use crate::loop_adjoint;
 use crate::region_adjoint;
-use crate::segment::{lenient_products, pure};
 use dualvm_vm::isa::{Bank, Op, Role};
 use dualvm_vm::native::{
     BlockPressure, CallSite, Edge, Form, FunctionRequest, Inst, LoopCode, LoopSite, ObjectSite, OutputWord, Pure,
@@ -148,7 +148,9 @@ impl Measure<'_> {
             Form::SegmentEnd { site } => segment_end(&stream.segments[site]),
             // Only where everything is interpreted.
             Form::Check { .. } => CALL,
-            Form::Jump { .. } | Form::BackJump { .. } | Form::Branch { .. } | Form::BackBranch { .. } => CHARGE + 1,
+            Form::Jump { .. } | Form::Branch { .. } => 2,
+            Form::CheckedJump { .. } | Form::CheckedBranch { .. } => CHARGE + 1,
+            Form::BackJump { .. } | Form::BackBranch { .. } => CHARGE + 1,
             Form::Switch { site, .. } => CHARGE + 4 + stream.switches[site].targets.len() as u64 / 4,
             Form::Call { site } => CHARGE + 16 + self.call(&stream.calls[site]),
             Form::CallClosure { site, .. } => CHARGE + 60 + self.call(&stream.calls[site]),
@@ -295,6 +297,7 @@ fn scalar(op: Op, lenient: bool) -> u64 {
             }
         }
         Op::TanhSlope => 8 + CALL,
+        Op::Exp => 45 + CALL,
         Op::IDiv | Op::IRem => 15 + CALL,
         op if op.info().traps => 10 + CALL,
         op if op.info().operands[0].role == Role::Def(Bank::Int) => 2,

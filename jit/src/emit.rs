@@ -1,9 +1,11 @@
 //! Writing Cranelift's representation: memory, calls out of native code, cold paths.
 
-use crate::shared::{scalar_symbol, signature, type_of};
+use crate::shared::{scalar_signature, scalar_stub_signature, scalar_stub_symbol, scalar_symbol, signature};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{F64, I32, I64};
-use cranelift_codegen::ir::{Block, FuncRef, InstBuilder, MemFlagsData, Signature, Type, Value};
+use cranelift_codegen::ir::{
+    Block, FuncRef, InstBuilder, MemFlagsData, Signature, StackSlot, StackSlotData, StackSlotKind, Type, Value,
+};
 use cranelift_codegen::isa::CallConv;
 use cranelift_frontend::{FunctionBuilder, Variable};
 use cranelift_jit::JITModule;
@@ -11,7 +13,6 @@ use cranelift_module::{FuncId, Linkage, Module, ModuleError};
 use dualvm_vm::isa::Op;
 use dualvm_vm::native::helpers::{Helper, HelperInfo, MachineType};
 use dualvm_vm::native::layout;
-use dualvm_vm::native::scalars::{ScalarFn, scalar};
 use std::collections::HashMap;
 
 /// Memory that is there and aligned.
@@ -47,13 +48,25 @@ pub(crate) struct Emit<'a> {
     helpers: HashMap<Helper, FuncRef>,
     stubs: HashMap<Helper, FuncRef>,
     scalars: HashMap<Op, FuncRef>,
+    scalar_stubs: HashMap<Op, FuncRef>,
+    /// Where the stubs of scalar instructions leave their results.
+    scalar_result: Option<StackSlot>,
     /// The first thing that went wrong in the module's bookkeeping.
     pub(crate) error: Option<Box<ModuleError>>,
 }
 
 impl<'a> Emit<'a> {
     pub(crate) fn new(b: FunctionBuilder<'a>, module: &'a mut JITModule) -> Self {
-        Emit { b, module, helpers: HashMap::new(), stubs: HashMap::new(), scalars: HashMap::new(), error: None }
+        Emit {
+            b,
+            module,
+            helpers: HashMap::new(),
+            stubs: HashMap::new(),
+            scalars: HashMap::new(),
+            scalar_stubs: HashMap::new(),
+            scalar_result: None,
+            error: None,
+        }
     }
 
     pub(crate) fn load(&mut self, ty: Type, base: Value, offset: i32) -> Value {
@@ -83,11 +96,42 @@ impl<'a> Emit<'a> {
         block
     }
 
+    /// Goes on with a block to which nothing leads that is written later. What is known of its predecessors makes sure
+    /// that it takes no parameters for what is the same in all of them.
+    pub(crate) fn enter(&mut self, block: Block) {
+        self.b.switch_to_block(block);
+        self.b.seal_block(block);
+    }
+
+    /// A block to go on in, as rare as the one that is being written.
+    pub(crate) fn next_block(&mut self) -> Block {
+        let is_cold = self.b.current_block().is_some_and(|block| self.b.func.layout.is_cold(block));
+        if is_cold { self.cold_block() } else { self.b.create_block() }
+    }
+
     /// Goes to `target` if `condition` is not 0, and on in a new block otherwise.
     pub(crate) fn branch_away(&mut self, condition: Value, target: Block) {
-        let next = self.b.create_block();
+        let next = self.next_block();
         self.b.ins().brif(condition, target, &[], next, &[]);
-        self.b.switch_to_block(next);
+        self.enter(next);
+    }
+
+    /// Adds to the adjoints of an array's elements, given by index and contribution, one after the other. A constant
+    /// array's would begin where all adjoints do; it has none.
+    pub(crate) fn add_to_elements(&mut self, start: Value, adjoints: Value, contributions: &[(Value, Value)]) {
+        let constant = self.b.ins().icmp(IntCC::Equal, start, adjoints);
+        let (add, done) = (self.b.create_block(), self.b.create_block());
+        self.b.ins().brif(constant, done, &[], add, &[]);
+        self.enter(add);
+        for &(index, contribution) in contributions {
+            let offset = self.b.ins().ishl_imm_u(index, 3);
+            let address = self.b.ins().iadd(start, offset);
+            let sum = self.load(F64, address, 0);
+            let sum = self.b.ins().fadd(sum, contribution);
+            self.store(sum, address, 0);
+        }
+        self.b.ins().jump(done, &[]);
+        self.enter(done);
     }
 
     /// Truth values are integers in the virtual machine.
@@ -163,17 +207,38 @@ impl<'a> Emit<'a> {
         let function = match self.scalars.get(&op) {
             Some(&function) => function,
             None => {
-                let ScalarFn { traps, operands, result, .. } = scalar(op).expect("the instruction is a scalar one");
                 let conv = self.module.isa().default_call_conv();
-                let mut params: Vec<Type> = if traps { vec![I64, I64] } else { Vec::new() };
-                params.extend(operands.iter().map(|&bank| type_of(bank)));
-                let result = if traps { I64 } else { type_of(result) };
-                let function = self.import(&scalar_symbol(op), &signature(conv, &params, Some(result)));
+                let function = self.import(&scalar_symbol(op), &scalar_signature(conv, op));
                 self.scalars.insert(op, function);
                 function
             }
         };
         let call = self.b.ins().call(function, args);
         self.b.inst_results(call)[0]
+    }
+
+    /// The same for rare operands of what is written out else, one of [`RARELY_CALLED`]: no register has to be saved.
+    ///
+    /// [`RARELY_CALLED`]: crate::shared::RARELY_CALLED
+    pub(crate) fn call_scalar_rarely(&mut self, op: Op, args: &[Value]) -> Value {
+        let function = match self.scalar_stubs.get(&op) {
+            Some(&function) => function,
+            None => {
+                let function = self.import(&scalar_stub_symbol(op), &scalar_stub_signature(op));
+                self.scalar_stubs.insert(op, function);
+                function
+            }
+        };
+        let slot = match self.scalar_result {
+            Some(slot) => slot,
+            None => {
+                let data = StackSlotData::new(StackSlotKind::ExplicitSlot, 8, 3);
+                *self.scalar_result.insert(self.b.create_sized_stack_slot(data))
+            }
+        };
+        let place = self.b.ins().stack_addr(I64, slot, 0);
+        let args: Vec<Value> = args.iter().copied().chain([place]).collect();
+        self.b.ins().call(function, &args);
+        self.load(F64, place, 0)
     }
 }

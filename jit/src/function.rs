@@ -10,6 +10,7 @@
 mod builders;
 mod calls;
 mod chains;
+mod constants;
 mod deep;
 mod heap;
 mod loops;
@@ -19,6 +20,7 @@ mod rows;
 mod texts;
 mod tight;
 
+use constants::Constants;
 use loops::OpenLoop;
 use rows::Rows;
 use tight::{GroupRound, TightLoop};
@@ -62,16 +64,8 @@ pub(crate) fn write(emit: &mut Emit<'_>, request: &FunctionRequest<'_>) {
 
 /// The parts of a stream, which is one of code at a depth, of which several rounds are written out, and how many.
 pub(crate) fn counted_loops(stream: &Stream, depth: u32) -> Vec<(RangeInclusive<usize>, u64)> {
-    let found = tight::loops(stream, &starts(&stream.blocks()), &tight::constants(stream), depth);
+    let found = tight::loops(stream, &starts(&stream.blocks()), &Constants::new(stream), depth);
     found.into_values().filter_map(|tight| tight.rounds_written()).collect()
-}
-
-/// Where the current position is shown to a backtrace from: function and stream position go there.
-struct Exits {
-    /// Takes the position; fuel is in its variable.
-    trap: Block,
-    /// Takes the position; fuel is in the context already.
-    unwind: Block,
 }
 
 struct Function<'e, 'a> {
@@ -92,8 +86,7 @@ struct Function<'e, 'a> {
     rows: Rows,
     /// Loops in which no reference changes and nothing allocates, by the position of their head.
     tight: BTreeMap<Position, TightLoop>,
-    /// Integer registers that hold one number throughout.
-    constants: BTreeMap<u16, i64>,
+    constants: Constants,
     /// The one that is being written.
     inside: Option<TightLoop>,
     /// The round of a counted loop that is written, if it is one of several that run without tests.
@@ -105,7 +98,9 @@ struct Function<'e, 'a> {
     context: Value,
     bases: Bases,
     remaining: Value,
-    exits: Exits,
+    /// Where a run leaves that has to stop: function and position go to a backtrace there. Takes the position; fuel
+    /// stands in the context.
+    unwind: Block,
     callee: SigRef,
     open_loop: OpenLoop,
     /// The stream position of the instruction that is written.
@@ -121,12 +116,40 @@ struct Bases {
     refs: Value,
 }
 
+/// The positions to which later instructions lead, with the last one that does.
+fn last_ways_back(stream: &Stream) -> BTreeMap<Position, Position> {
+    let mut last = BTreeMap::new();
+    for (at, inst) in (0..).map(Position).zip(&stream.code) {
+        inst.for_each_target(stream, |target| {
+            if target <= at {
+                last.insert(target, at);
+            }
+        });
+    }
+    last
+}
+
+/// The head of the outermost loop around the head of an inner one.
+///
+/// Code that begins at the inner one alone would make it the head of all these loops: they would have one way in, and
+/// the register allocator, which goes by how deep loops are nested, would take the inner one's rounds for as rare as
+/// the outer ones'. An edge to the outermost head, even one that is never taken, leaves the nest as it is.
+fn outermost_head(stream: &Stream, blocks: &[Range<Position>], entry: Position) -> Option<Position> {
+    let mut outermost = entry;
+    for block in blocks.iter().filter(|block| block.start >= entry) {
+        for inst in &stream.code[block.start.index()..block.end.index()] {
+            inst.for_each_target(stream, |target| outermost = outermost.min(target));
+        }
+    }
+    (outermost < entry).then_some(outermost)
+}
+
 impl<'e, 'a> Function<'e, 'a> {
     fn new(emit: &'e mut Emit<'a>, request: &FunctionRequest<'e>) -> Self {
         let stream = request.stream;
         let entry = emit.b.create_block();
         emit.b.append_block_params_for_function_params(entry);
-        emit.b.switch_to_block(entry);
+        emit.enter(entry);
         let params: Vec<Value> = emit.b.block_params(entry).to_vec();
         let mut declare = |count: usize, ty: Type| (0..count).map(|_| emit.b.declare_var(ty)).collect::<Vec<_>>();
         let reals = declare(stream.reals, F64);
@@ -134,15 +157,11 @@ impl<'e, 'a> Function<'e, 'a> {
         let ints = declare(stream.ints, I64);
         let fuel = emit.b.declare_var(I64);
         let code = stream.blocks();
-        let constants = tight::constants(stream);
+        let constants = Constants::new(stream);
         let tight = tight::loops(stream, &starts(&code), &constants, request.mode.depth());
         let blocks = code.iter().map(|block| (block.start, emit.b.create_block())).collect();
-        let mut exit = || {
-            let block = emit.cold_block();
-            emit.b.append_block_param(block, I32);
-            block
-        };
-        let exits = Exits { trap: exit(), unwind: exit() };
+        let unwind = emit.cold_block();
+        emit.b.append_block_param(unwind, I32);
         let callee = emit.b.import_signature(function_signature());
         let open_loop = OpenLoop::new(&mut emit.b);
         Function {
@@ -166,7 +185,7 @@ impl<'e, 'a> Function<'e, 'a> {
             context: params[0],
             bases: Bases { reals: params[1], words: params[2], ints: params[3], refs: params[4] },
             remaining: params[5],
-            exits,
+            unwind,
             callee,
             open_loop,
             at: Position::default(),
@@ -175,9 +194,15 @@ impl<'e, 'a> Function<'e, 'a> {
 
     fn write(mut self) {
         self.prologue();
+        let last_ways_back = last_ways_back(self.stream);
+        let mut open: BTreeSet<(Position, Position)> =
+            last_ways_back.iter().map(|(&head, &last)| (last, head)).collect();
         for block in std::mem::take(&mut self.code) {
             self.at = block.start;
             self.emit.b.switch_to_block(self.blocks[&block.start]);
+            if !last_ways_back.contains_key(&block.start) {
+                self.emit.b.seal_block(self.blocks[&block.start]);
+            }
             self.enter_block();
             for at in block.start.to(block.end) {
                 self.at = at;
@@ -186,8 +211,15 @@ impl<'e, 'a> Function<'e, 'a> {
             if !self.stream.code[self.at.index()].ends_block() {
                 self.emit.b.ins().jump(self.blocks[&block.end], &[]);
             }
+            self.seal_tight(block.end);
+            while let Some((_, head)) = open.first().copied().filter(|&(last, _)| last < block.end) {
+                open.pop_first();
+                if let Some(&head) = self.blocks.get(&head) {
+                    self.emit.b.seal_block(head);
+                }
+            }
         }
-        self.exit_blocks();
+        self.unwind();
     }
 
     /// Makes room, fetches the arguments (or, at a loop, all registers), goes to the first instruction.
@@ -206,15 +238,15 @@ impl<'e, 'a> Function<'e, 'a> {
         }
         let (grow, fail, body) = (self.emit.cold_block(), self.emit.cold_block(), self.emit.b.create_block());
         self.emit.b.ins().brif(cramped, grow, &[], body, &[]);
-        self.emit.b.switch_to_block(grow);
+        self.emit.enter(grow);
         let status = self.emit.value_of(Helper::Grow, &[self.context, refs_end, lowest]);
         self.emit.b.ins().brif(status, fail, &[], body, &[]);
         // There was no room for this frame: the place is the caller's.
-        self.emit.b.switch_to_block(fail);
+        self.emit.enter(fail);
         let stopped = self.emit.int(1);
         self.emit.b.ins().return_(&[stopped]);
 
-        self.emit.b.switch_to_block(body);
+        self.emit.enter(body);
         let all = self.request.entry.is_some();
         let (reals, ints) = if all { (stream.reals, stream.ints) } else { (stream.real_params, stream.int_params) };
         for n in 0..reals {
@@ -244,17 +276,19 @@ impl<'e, 'a> Function<'e, 'a> {
         }
         self.fetch_fuel();
         let first = self.blocks[&self.request.entry.unwrap_or_default()];
-        self.emit.b.ins().jump(first, &[]);
+        match self.request.entry.and_then(|entry| outermost_head(stream, &self.code, entry)) {
+            Some(head) => {
+                let never = self.emit.is_zero(self.context);
+                self.emit.b.ins().brif(never, self.blocks[&head], &[], first, &[]);
+            }
+            None => _ = self.emit.b.ins().jump(first, &[]),
+        }
     }
 
-    /// The blocks through which a run leaves that has to stop.
-    fn exit_blocks(&mut self) {
-        self.emit.b.switch_to_block(self.exits.trap);
-        let position = self.emit.b.block_params(self.exits.trap)[0];
-        self.put_fuel();
-        self.emit.b.ins().jump(self.exits.unwind, &[position.into()]);
-        self.emit.b.switch_to_block(self.exits.unwind);
-        let position = self.emit.b.block_params(self.exits.unwind)[0];
+    /// The block through which a run leaves that has to stop.
+    fn unwind(&mut self) {
+        self.emit.enter(self.unwind);
+        let position = self.emit.b.block_params(self.unwind)[0];
         let func = self.emit.b.ins().iconst(I32, i64::from(self.request.func.0));
         self.emit.call(Helper::Unwind, &[self.context, func, position]);
         let stopped = self.emit.int(1);
@@ -271,52 +305,65 @@ impl<'e, 'a> Function<'e, 'a> {
         self.emit.store(fuel, self.context, layout::FUEL);
     }
 
-    /// Charges for a stretch of code.
+    /// Counts a stretch of code that leads on: fuel may be less than nothing until it is looked at.
+    fn count(&mut self, cost: u32) {
+        if cost > 0 {
+            let fuel = self.emit.b.use_var(self.fuel);
+            let left = self.emit.b.ins().iadd_imm_s(fuel, -i64::from(cost));
+            self.emit.b.def_var(self.fuel, left);
+        }
+    }
+
+    /// Charges for a stretch of code that ends with a call, a return or going round.
     fn charge(&mut self, cost: u32) {
-        let fuel = self.emit.b.use_var(self.fuel);
-        let left = self.emit.b.ins().iadd_imm_s(fuel, -i64::from(cost));
-        self.emit.b.def_var(self.fuel, left);
+        self.count(cost);
+        let left = self.emit.b.use_var(self.fuel);
         let spent = self.emit.b.ins().icmp_imm_s(IntCC::SignedLessThan, left, 0);
         let (refill, next) = (self.emit.cold_block(), self.emit.b.create_block());
         self.emit.b.ins().brif(spent, refill, &[], next, &[]);
-        self.emit.b.switch_to_block(refill);
+        self.emit.enter(refill);
         self.put_fuel();
         let status = self.emit.call_cold(Helper::Refill, &[self.context]);
         self.stop_if(status);
         self.fetch_fuel();
         self.emit.b.ins().jump(next, &[]);
-        self.emit.b.switch_to_block(next);
+        self.emit.enter(next);
     }
 
     /// Leaves if a status is not 0. Fuel stands in the context.
     fn stop_if(&mut self, status: Value) {
         let position = self.emit.b.ins().iconst(I32, i64::from(self.at.0));
-        let next = self.emit.b.create_block();
-        self.emit.b.ins().brif(status, self.exits.unwind, &[position.into()], next, &[]);
-        self.emit.b.switch_to_block(next);
+        let next = self.emit.next_block();
+        self.emit.b.ins().brif(status, self.unwind, &[position.into()], next, &[]);
+        self.emit.enter(next);
     }
 
     /// Stops if a condition holds; `note` calls what says why.
     fn trap_if(&mut self, condition: Value, note: impl FnOnce(&mut Self)) {
         let trap = self.emit.cold_block();
-        let next = self.emit.b.create_block();
+        let next = self.emit.next_block();
         self.emit.b.ins().brif(condition, trap, &[], next, &[]);
-        self.emit.b.switch_to_block(trap);
+        self.emit.enter(trap);
+        // Before anything is called, so that no register lives across it but for this.
+        self.put_fuel();
         note(self);
         self.stop();
-        self.emit.b.switch_to_block(next);
+        self.emit.enter(next);
     }
 
-    /// Stops here, for a reason that has been noted.
+    /// Stops here, for a reason that has been noted. Fuel stands in the context.
     fn stop(&mut self) {
         let position = self.emit.b.ins().iconst(I32, i64::from(self.at.0));
-        self.emit.b.ins().jump(self.exits.trap, &[position.into()]);
+        self.emit.b.ins().jump(self.unwind, &[position.into()]);
     }
 
     // Registers.
 
     fn real(&mut self, register: u16) -> Value {
-        self.emit.b.use_var(self.reals[usize::from(register)])
+        match self.constants.real(register) {
+            Some(constant) => self.emit.b.ins().f64const(constant),
+            None => self.emit.b.use_var(self.reals[usize::from(register)]),
+        }
     }
 
     fn set_real(&mut self, register: u16, value: Value) {
@@ -340,7 +387,10 @@ impl<'e, 'a> Function<'e, 'a> {
     }
 
     fn int(&mut self, register: u16) -> Value {
-        self.emit.b.use_var(self.ints[usize::from(register)])
+        match self.constants.int(register) {
+            Some(constant) => self.emit.int(constant),
+            None => self.emit.b.use_var(self.ints[usize::from(register)]),
+        }
     }
 
     fn set_int(&mut self, register: u16, value: Value) {
@@ -443,16 +493,23 @@ impl<'e, 'a> Function<'e, 'a> {
             }
             Form::RegionEnd { site } => self.region_end(site),
 
-            Form::Jump { target, cost } | Form::BackJump { target, cost } => {
+            Form::Jump { target, cost } => {
+                self.count(cost);
+                let target = self.target(target);
+                self.emit.b.ins().jump(target, &[]);
+            }
+            Form::CheckedJump { target, cost } | Form::BackJump { target, cost } => {
                 self.charge(cost);
                 let target = self.target(target);
                 self.emit.b.ins().jump(target, &[]);
             }
-            Form::Branch { cond, then, other, cost } | Form::BackBranch { cond, then, other, cost } => {
+            Form::Branch { cond, then, other, cost } => {
+                self.count(cost);
+                self.branch(cond, then, other);
+            }
+            Form::CheckedBranch { cond, then, other, cost } | Form::BackBranch { cond, then, other, cost } => {
                 self.charge(cost);
-                let condition = self.int(cond.0);
-                let (then, other) = (self.target(then), self.target(other));
-                self.emit.b.ins().brif(condition, then, &[], other, &[]);
+                self.branch(cond, then, other);
             }
             Form::Switch { index, site } => self.switch(index, &stream.switches[site]),
             Form::Call { site } => self.call(&stream.calls[site], None),
@@ -475,6 +532,7 @@ impl<'e, 'a> Function<'e, 'a> {
             }
             Form::Operate { site } => self.operate(site),
             Form::Trap { message } => {
+                self.put_fuel();
                 let number = self.emit.int(i64::from(message));
                 self.emit.call(Helper::TrapMessage, &[self.context, number]);
                 self.stop();
@@ -583,6 +641,12 @@ impl<'e, 'a> Function<'e, 'a> {
         }
     }
 
+    fn branch(&mut self, condition: IntReg, then: Position, other: Position) {
+        let condition = self.int(condition.0);
+        let (then, other) = (self.target(then), self.target(other));
+        self.emit.b.ins().brif(condition, then, &[], other, &[]);
+    }
+
     fn pure(&mut self, inst: Pure) {
         match inst {
             Pure::PrimalMov { dst, src } => {
@@ -618,7 +682,7 @@ impl<'e, 'a> Function<'e, 'a> {
     fn scalar(&mut self, inst: &ScalarInst) {
         let args: Vec<Value> = inst.args().iter().map(|reg| self.operand(reg.bank, reg.index)).collect();
         let real = inst.dst.bank == Bank::Real;
-        let divisor = inst.args().get(1).and_then(|divisor| self.constants.get(&divisor.index)).copied();
+        let divisor = inst.args().get(1).and_then(|divisor| self.constants.int(divisor.index));
         let result = if matches!(inst.op, Op::IDiv | Op::IRem)
             && let Some(divisor @ 1..) = divisor
         {
@@ -678,7 +742,7 @@ impl<'e, 'a> Function<'e, 'a> {
             _ => self.emit.b.ins().srem(a, b),
         };
         self.emit.b.ins().jump(done, &[value.into()]);
-        self.emit.b.switch_to_block(slow);
+        self.emit.enter(slow);
         let zero = self.emit.is_zero(b);
         let least = self.emit.b.ins().icmp_imm_s(IntCC::Equal, a, i64::MIN);
         let traps = self.emit.b.ins().bor(zero, least);
@@ -690,7 +754,7 @@ impl<'e, 'a> Function<'e, 'a> {
             _ => self.emit.int(0),
         };
         self.emit.b.ins().jump(done, &[value.into()]);
-        self.emit.b.switch_to_block(done);
+        self.emit.enter(done);
         result
     }
 
@@ -701,7 +765,7 @@ impl<'e, 'a> Function<'e, 'a> {
         let in_list = self.emit.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, index, site.targets.len() as i64);
         let table = self.emit.b.create_block();
         self.emit.b.ins().brif(in_list, table, &[], default, &[]);
-        self.emit.b.switch_to_block(table);
+        self.emit.enter(table);
         let index = self.emit.b.ins().ireduce(I32, index);
         let pool = &mut self.emit.b.func.dfg.value_lists;
         let targets: Vec<_> = site

@@ -36,6 +36,7 @@
 mod cost;
 mod emit;
 mod function;
+mod lenient;
 mod loop_adjoint;
 mod region_adjoint;
 mod scalar;

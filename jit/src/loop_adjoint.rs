@@ -1,10 +1,11 @@
 //! The iterations of a loop's adjoint as native code: the adjoints of the loop's state stay in machine registers.
 //!
-//! Strong products are written as plain ones, as in [`crate::segment`]. The test for NaN comes before anything of an
+//! Strong products are written as plain ones, as in [`crate::lenient`]. The test for NaN comes before anything of an
 //! iteration is added to memory; if it fails, the iteration is left to the interpreter.
 
 use crate::emit::{Emit, TRUSTED, UNALIGNED};
-use crate::segment::{Registers, branch_on_nan, lenient_products, pure};
+use crate::lenient::{branch_on_nan, lenient_products, pure, to_test};
+use crate::segment::Registers;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{F64, I64};
 use cranelift_codegen::ir::{Block, InstBuilder, Value};
@@ -32,7 +33,7 @@ fn written(inst: &Inst) -> Reg {
 pub(crate) fn write(emit: &mut Emit<'_>, code: &LoopCode) {
     let entry = emit.b.create_block();
     emit.b.append_block_params_for_function_params(entry);
-    emit.b.switch_to_block(entry);
+    emit.enter(entry);
     let run = emit.b.block_params(entry)[0];
     let mut field = |offset: usize| emit.load(I64, run, offset as i32);
     let (reals, ints) = (field(offset_of!(LoopRun, reals)), field(offset_of!(LoopRun, ints)));
@@ -67,15 +68,12 @@ pub(crate) fn write(emit: &mut Emit<'_>, code: &LoopCode) {
             _ => registers.ints[usize::from(n)] = Some(emit.load(I64, ints, at)),
         }
     }
-    // An array without slots adds to slot 0, which nobody reads: its indices count as 0. The first slot of one of which
-    // a part was imported may be negative.
-    let arrays: Vec<(Value, Value)> = (0..layout.arrays)
+    // The first slot of an array of which a part was imported may be negative.
+    let arrays: Vec<Value> = (0..layout.arrays)
         .map(|n| {
             let first = emit.b.ins().sload32(UNALIGNED, slots, 4 * layout.array(n) as i32);
-            let (none, all) = (emit.int(0), emit.int(-1));
-            let mask = emit.select(first, all, none);
             let offset = emit.b.ins().ishl_imm_u(first, 3);
-            (emit.b.ins().iadd(adjoints, offset), mask)
+            emit.b.ins().iadd(adjoints, offset)
         })
         .collect();
     let pushed = code.pushed.zip(layout.pushed()).map(|(register, slot)| {
@@ -99,7 +97,7 @@ pub(crate) fn write(emit: &mut Emit<'_>, code: &LoopCode) {
         let enough = emit.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThanOrEqual, left, GROUP);
         let group = emit.b.create_block();
         emit.b.ins().brif(enough, group, &[], single, &[]);
-        emit.b.switch_to_block(group);
+        emit.enter(group);
         for _ in 0..GROUP {
             iteration.write(emit, registers.clone(), failed);
         }
@@ -107,18 +105,20 @@ pub(crate) fn write(emit: &mut Emit<'_>, code: &LoopCode) {
     } else {
         emit.b.ins().jump(single, &[]);
     }
+    emit.b.seal_block(head);
     emit.b.switch_to_block(single);
     let finished = emit.b.use_var(done);
     let more = emit.b.ins().icmp(IntCC::UnsignedLessThan, finished, count);
     emit.b.ins().brif(more, one, &[], exit, &[]);
-    emit.b.switch_to_block(one);
+    emit.enter(one);
     iteration.write(emit, registers, failed);
     emit.b.ins().jump(single, &[]);
+    emit.b.seal_block(single);
 
     // After the test failed the variables still are as the iteration found them.
-    emit.b.switch_to_block(failed);
+    emit.enter(failed);
     emit.b.ins().jump(exit, &[]);
-    emit.b.switch_to_block(exit);
+    emit.enter(exit);
     for &(bank, n, variable) in &lasting {
         let value = emit.b.use_var(variable);
         emit.b.ins().store(TRUSTED, value, if bank == Bank::Real { reals } else { ints }, 8 * n as i32);
@@ -132,8 +132,8 @@ struct Iteration<'a> {
     code: &'a LoopCode,
     /// Registers that change and last: bank, number, variable.
     lasting: &'a [(Bank, usize, Variable)],
-    /// For each array where its adjoints begin, and what its indices are masked with.
-    arrays: &'a [(Value, Value)],
+    /// For each array where its adjoints begin.
+    arrays: &'a [Value],
     /// The register of what was pushed, and the first slot.
     pushed: Option<(u16, Value)>,
     adjoints: Value,
@@ -182,28 +182,23 @@ impl Iteration<'_> {
         for (inst, &lenient) in code.body.iter().zip(&lenient) {
             registers.run(emit, inst, lenient);
         }
-        if lenient.contains(&true) {
-            let mut results: Vec<u16> = code.elements.iter().map(|element| element.contribution).collect();
-            results.extend(code.moves.iter().filter_map(|inst| match pure(inst) {
-                Pure::PrimalMov { src, .. } => Some(src.0),
-                _ => None,
-            }));
-            let lasting = |reg: &Reg| reg.bank == Bank::Real && usize::from(reg.index) < code.frame.cleared;
-            results.extend(code.body.iter().map(written).filter(lasting).map(|reg| reg.index));
-            results.sort_unstable();
-            results.dedup();
-            let results: Vec<Value> = results.into_iter().filter_map(|n| registers.reals[usize::from(n)]).collect();
-            branch_on_nan(emit, &results, failed);
-        }
-        for element in &code.elements {
-            let (base, mask) = arrays[usize::from(element.array)];
-            let index = registers.int(element.index);
-            let index = emit.b.ins().band(index, mask);
-            let offset = emit.b.ins().ishl_imm_u(index, 3);
-            let address = emit.b.ins().iadd(base, offset);
-            let sum = emit.load(F64, address, 0);
-            let sum = emit.b.ins().fadd(sum, registers.real(element.contribution));
-            emit.store(sum, address, 0);
+        let contributions = code.elements.iter().map(|element| element.contribution);
+        let moved = code.moves.iter().filter_map(|inst| match pure(inst) {
+            Pure::PrimalMov { src, .. } => Some(src.0),
+            _ => None,
+        });
+        let lasts = |reg: &Reg| reg.bank == Bank::Real && usize::from(reg.index) < code.frame.cleared;
+        let kept = code.body.iter().map(written).filter(lasts).map(|reg| reg.index);
+        let tests = to_test(&code.body, &lenient, contributions.chain(moved).chain(kept));
+        let tests: Vec<Value> = tests.into_iter().map(|n| registers.real(n)).collect();
+        branch_on_nan(emit, &tests, failed);
+        for of_array in code.elements.chunk_by(|a, b| a.array == b.array) {
+            let start = arrays[usize::from(of_array[0].array)];
+            let added: Vec<(Value, Value)> = of_array
+                .iter()
+                .map(|element| (registers.int(element.index), registers.real(element.contribution)))
+                .collect();
+            emit.add_to_elements(start, adjoints, &added);
         }
         for inst in &code.moves {
             registers.run(emit, inst, false);

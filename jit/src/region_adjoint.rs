@@ -1,11 +1,12 @@
 //! The adjoint of a region as native code: the adjoints of its registers stay in machine registers.
 //!
-//! Strong products are written as plain ones, as in [`crate::segment`]. The test for NaN comes before anything that a
+//! Strong products are written as plain ones, as in [`crate::lenient`]. The test for NaN comes before anything that a
 //! block adds to memory and before any register changes; if it fails, the block and the rest of the region are left to
 //! the interpreter.
 
 use crate::emit::{Emit, UNALIGNED};
-use crate::segment::{Registers, branch_on_nan, lenient_products, pure};
+use crate::lenient::{branch_on_nan, lenient_products, pure, to_test};
+use crate::segment::Registers;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{F64, I32, I64};
 use cranelift_codegen::ir::{Block, BlockCall, InstBuilder, JumpTableData, MemFlagsData, Value};
@@ -34,6 +35,11 @@ fn is_grouped(number: usize, block: &BlockAdjoint) -> bool {
     block.rounds.is_some() && small && matches!(&*block.again, [edge] if alone(edge))
 }
 
+/// Whether all that a block does with builders is to push to one, once.
+fn is_pushing_only(block: &BlockAdjoint) -> bool {
+    matches!(&*block.builders, [BuilderAdjoint::Push { .. }])
+}
+
 /// How often a block is written out.
 pub(crate) fn rounds_written(number: usize, block: &BlockAdjoint) -> u64 {
     if is_grouped(number, block) { GROUP as u64 + 1 } else { 1 }
@@ -43,7 +49,7 @@ pub(crate) fn rounds_written(number: usize, block: &BlockAdjoint) -> u64 {
 pub(crate) fn write(emit: &mut Emit<'_>, code: &RegionCode) {
     let entry = emit.b.create_block();
     emit.b.append_block_params_for_function_params(entry);
-    emit.b.switch_to_block(entry);
+    emit.enter(entry);
     let run = emit.b.block_params(entry)[0];
     let mut field = |offset: usize| emit.load(I64, run, offset as i32);
     let (reals, ints) = (field(offset_of!(RegionRun, reals)), field(offset_of!(RegionRun, ints)));
@@ -85,7 +91,7 @@ pub(crate) fn write(emit: &mut Emit<'_>, code: &RegionCode) {
     }
     let (undone, paused, done) = (writer.undone, writer.paused, writer.done);
     for (block, status) in [(undone, REGION_UNDONE), (paused, REGION_PAUSED), (done, REGION_DONE)] {
-        writer.emit.b.switch_to_block(block);
+        writer.emit.enter(block);
         if let Some(&number) = writer.emit.b.block_params(block).first() {
             writer.emit.store(number, run, offset_of!(RegionRun, block) as i32);
         }
@@ -108,15 +114,18 @@ fn entries(code: &RegionCode) -> BTreeSet<u16> {
 
 /// What the rounds of a loop don't change.
 struct Hoisted {
-    /// Where arrays begin, as in [`Writer::elements`].
-    arrays: BTreeMap<u16, (Value, Value)>,
+    /// For each base, where the adjoints of the array begin.
+    arrays: BTreeMap<u16, Value>,
     /// What the rounds compute from what they don't change, and which instructions do that.
     known: Registers,
     unchanged: Vec<bool>,
+    /// What the rounds have pushed to, by the register of the first slot: where the elements' adjoints begin.
+    pushed: BTreeMap<u16, Value>,
 }
 
 /// Where a round stands in the trail.
-enum Trailing {
+#[derive(Clone, Copy)]
+enum Trailing<'g> {
     /// Where the trail ends and where its part begins, before the round.
     Single([Value; 2]),
     /// As one of several that are written out.
@@ -126,6 +135,8 @@ enum Trailing {
         left: Value,
         /// How many of them have run.
         done: i64,
+        /// How many elements are left before all of them of what they have pushed to, by the register that says so.
+        pushed: &'g BTreeMap<u16, Value>,
     },
 }
 
@@ -155,9 +166,9 @@ impl Writer<'_, '_> {
         let (resumed, fresh) = (self.emit.cold_block(), self.emit.b.create_block());
         let end = self.emit.b.ins().icmp_imm_s(IntCC::Equal, first, REGION_END as i64);
         self.emit.b.ins().brif(end, fresh, &[], resumed, &[]);
-        self.emit.b.switch_to_block(fresh);
+        self.emit.enter(fresh);
         self.begin(run);
-        self.emit.b.switch_to_block(resumed);
+        self.emit.enter(resumed);
         for n in 0..self.lasting_reals.len() {
             let value = self.emit.load(F64, reals, 8 * n as i32);
             self.emit.b.def_var(self.lasting_reals[n], value);
@@ -175,7 +186,7 @@ impl Writer<'_, '_> {
         let default = BlockCall::new(other, [], pool);
         let table = self.emit.b.create_jump_table(JumpTableData::new(default, &targets));
         self.emit.b.ins().br_table(number, table);
-        self.emit.b.switch_to_block(other);
+        self.emit.enter(other);
         self.emit.b.ins().jump(self.undone, &[first.into()]);
     }
 
@@ -247,7 +258,7 @@ impl Writer<'_, '_> {
         let (before, ready) = (self.emit.cold_block(), self.emit.b.create_block());
         self.emit.b.ins().brif(empty, before, &[], ready, &[]);
         // The part before it ends with a strip, to whose end a link leads.
-        self.emit.b.switch_to_block(before);
+        self.emit.enter(before);
         let end = self.emit.b.ins().load(I64, UNALIGNED, start, PART_LINK);
         let end = self.emit.b.ins().iadd_imm_s(end, -(STRIP_BYTES as i64));
         let len = self.emit.b.ins().uload32(UNALIGNED, end, 0);
@@ -258,7 +269,7 @@ impl Writer<'_, '_> {
         self.emit.b.def_var(self.at, end);
         self.emit.b.def_var(self.start, begin);
         self.emit.b.ins().jump(ready, &[]);
-        self.emit.b.switch_to_block(ready);
+        self.emit.enter(ready);
         self.emit.b.use_var(self.at)
     }
 
@@ -267,7 +278,7 @@ impl Writer<'_, '_> {
         let (copied, done) = (self.emit.b.create_block(), self.emit.b.create_block());
         let long = self.emit.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThan, len, COPIED_MAX as i64);
         self.emit.b.ins().brif(long, done, &[], copied, &[]);
-        self.emit.b.switch_to_block(copied);
+        self.emit.enter(copied);
         let at = self.end_of_part();
         // A cell and the elements.
         let bytes = self.emit.b.ins().ishl_imm_u(len, 3);
@@ -275,7 +286,7 @@ impl Writer<'_, '_> {
         let at = self.emit.b.ins().isub(at, bytes);
         self.emit.b.def_var(self.at, at);
         self.emit.b.ins().jump(done, &[]);
-        self.emit.b.switch_to_block(done);
+        self.emit.enter(done);
     }
 
     fn block(&mut self, number: usize, block: &BlockAdjoint) {
@@ -289,7 +300,7 @@ impl Writer<'_, '_> {
                     let left = self.count_round(rounds);
                     let again = self.emit.b.create_block();
                     self.emit.b.ins().brif(left, again, &[], self.starts[number], &[]);
-                    self.emit.b.switch_to_block(again);
+                    self.emit.enter(again);
                     self.edges(&block.again, true);
                 }
                 None => _ = self.emit.b.ins().jump(self.starts[number], &[]),
@@ -327,12 +338,19 @@ impl Writer<'_, '_> {
             let all = self.emit.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThanOrEqual, here, GROUP * bytes);
             room = self.emit.b.ins().band(room, all);
         }
+        for &first in hoisted.pushed.values() {
+            let active = self.emit.b.ins().icmp(IntCC::NotEqual, first, self.adjoints);
+            room = self.emit.b.ins().band(room, active);
+        }
         self.emit.b.ins().brif(room, group, &[], single, &[]);
 
-        self.emit.b.switch_to_block(group);
+        self.emit.enter(group);
+        let lefts = block.builders.iter().map(|step| step.builder().left);
+        let pushed: BTreeMap<u16, Value> =
+            lefts.map(|left| (left, self.emit.b.use_var(self.lasting_ints[usize::from(left)]))).collect();
         // How far the rounds are is written where they end only.
         for done in 0..GROUP {
-            let trailing = Trailing::Group { at, left, done };
+            let trailing = Trailing::Group { at, left, done, pushed: &pushed };
             self.round(number, block, (at, -(done + 1) * bytes), trailing, Some(&hoisted));
         }
         let (at, left) = self.after((at, left), GROUP, bytes);
@@ -340,17 +358,18 @@ impl Writer<'_, '_> {
         self.emit.b.def_var(self.lasting_ints[usize::from(rounds)], left);
         self.rounds_on(number, left, (GROUP, head));
 
-        self.emit.b.switch_to_block(single);
+        self.emit.enter(single);
         self.single(number, block, Some(&hoisted));
         let left = self.count_round(rounds);
         self.rounds_on(number, left, (1, head));
+        self.emit.b.seal_block(head);
     }
 
     /// Goes on with the rounds of a loop of one block, if there are any left after so many.
     fn rounds_on(&mut self, number: usize, left: Value, (done, head): (i64, Block)) {
         let again = self.emit.b.create_block();
         self.emit.b.ins().brif(left, again, &[], self.starts[number], &[]);
-        self.emit.b.switch_to_block(again);
+        self.emit.enter(again);
         self.spend(done, number, head);
     }
 
@@ -383,7 +402,18 @@ impl Writer<'_, '_> {
         for n in (0..block.code.len()).filter(|&n| unchanged[n]) {
             known.run(self.emit, &block.code[n], lenient[n]);
         }
-        Hoisted { arrays, known, unchanged }
+        let pushed = match is_pushing_only(block) {
+            true => block.builders.iter().map(|step| self.pushed_to(step.builder())).collect(),
+            false => BTreeMap::new(),
+        };
+        Hoisted { arrays, known, unchanged, pushed }
+    }
+
+    /// Where the adjoints begin of what was pushed to a builder, with the register that says so.
+    fn pushed_to(&mut self, builder: PushedTo) -> (u16, Value) {
+        let first = self.emit.b.use_var(self.lasting_ints[usize::from(builder.first)]);
+        let offset = self.emit.b.ins().ishl_imm_u(first, 3);
+        (builder.first, self.emit.b.ins().iadd(self.adjoints, offset))
     }
 
     fn count_round(&mut self, rounds: u16) -> Value {
@@ -456,7 +486,7 @@ impl Writer<'_, '_> {
         number: usize,
         block: &BlockAdjoint,
         from: (Value, i64),
-        trailing: Trailing,
+        trailing: Trailing<'_>,
         hoisted: Option<&Hoisted>,
     ) {
         let mut registers = match hoisted {
@@ -482,33 +512,32 @@ impl Writer<'_, '_> {
             self.emit.b.def_var(self.at, place);
         }
         for step in &block.builders {
-            self.builder(step, &mut registers);
+            self.builder(step, &mut registers, trailing, hoisted);
         }
         let lenient = lenient_products(self.code.reals, &block.code);
         let is_known = |n: usize| hoisted.is_some_and(|hoisted| hoisted.unchanged[n]);
         for (n, inst) in block.code.iter().enumerate().filter(|&(n, _)| !is_known(n)) {
             registers.run(self.emit, inst, lenient[n]);
         }
-        if lenient.contains(&true) {
-            let mut results: Vec<u16> = block.elements.iter().map(|element| element.contribution).collect();
-            results.extend(block.moves.iter().filter_map(|inst| match pure(inst) {
-                Pure::PrimalMov { src, .. } => Some(src.0),
-                _ => None,
-            }));
-            results.sort_unstable();
-            results.dedup();
-            let results: Vec<Value> = results.into_iter().filter_map(|n| registers.reals[usize::from(n)]).collect();
+        let contributions = block.elements.iter().map(|element| element.contribution);
+        let moved = block.moves.iter().filter_map(|inst| match pure(inst) {
+            Pure::PrimalMov { src, .. } => Some(src.0),
+            _ => None,
+        });
+        let tests = to_test(&block.code, &lenient, contributions.chain(moved));
+        if !tests.is_empty() {
+            let tests: Vec<Value> = tests.into_iter().map(|n| registers.real(n)).collect();
             let failed = self.emit.cold_block();
-            branch_on_nan(self.emit, &results, failed);
+            branch_on_nan(self.emit, &tests, failed);
             let here = self.emit.b.current_block().expect("a block is being written");
-            self.emit.b.switch_to_block(failed);
+            self.emit.enter(failed);
             let number = self.emit.int(number as i64);
             match trailing {
                 Trailing::Single([at, start]) => {
                     self.emit.b.def_var(self.at, at);
                     self.emit.b.def_var(self.start, start);
                 }
-                Trailing::Group { at, left, done } => {
+                Trailing::Group { at, left, done, .. } => {
                     let (at, left) = self.after((at, left), done, block.saved.bytes() as i64);
                     self.emit.b.def_var(self.at, at);
                     let rounds = block.rounds.expect("a group is of rounds");
@@ -539,7 +568,28 @@ impl Writer<'_, '_> {
     }
 
     /// Goes back over what a block did with a builder.
-    fn builder(&mut self, step: &BuilderAdjoint, registers: &mut Registers) {
+    fn builder(
+        &mut self,
+        step: &BuilderAdjoint,
+        registers: &mut Registers,
+        trailing: Trailing<'_>,
+        hoisted: Option<&Hoisted>,
+    ) {
+        if let BuilderAdjoint::Push { builder, adjoints } = step
+            && let Trailing::Group { done, pushed, .. } = trailing
+            && let Some(&first) = hoisted.and_then(|hoisted| hoisted.pushed.get(&builder.first))
+        {
+            // All places are found from the one before the group, so that they don't depend on each other.
+            let (left, count) = (pushed[&builder.left], adjoints.len() as i64);
+            let before = -(done + 1) * count;
+            let offset = self.emit.b.ins().ishl_imm_u(left, 3);
+            let address = self.emit.b.ins().iadd(first, offset);
+            for (n, &register) in (before..).zip(adjoints.iter().rev()) {
+                registers.reals[usize::from(register)] = Some(self.emit.load(F64, address, 8 * n as i32));
+            }
+            registers.ints[usize::from(builder.left)] = Some(self.emit.b.ins().iadd_imm_s(left, before));
+            return;
+        }
         match step {
             BuilderAdjoint::Finish { builder, first, len, copied } => {
                 if *copied {
@@ -579,44 +629,42 @@ impl Writer<'_, '_> {
         &mut self,
         block: &BlockAdjoint,
         registers: &Registers,
-        // For each base, where the adjoints of the array begin, and what its indices are masked with: those of a
-        // constant array count as 0, and slot 0 is nobody's.
-        mut arrays: BTreeMap<u16, (Value, Value)>,
+        // For each base, where the adjoints of the array begin.
+        mut arrays: BTreeMap<u16, Value>,
     ) {
-        for element in &block.elements {
-            let (start, mask) = match arrays.get(&element.base) {
+        for of_array in block.elements.chunk_by(|a, b| a.base == b.base) {
+            let base = of_array[0].base;
+            let start = match arrays.get(&base) {
                 Some(&known) => known,
                 None => {
-                    let found = self.array(registers.int(element.base));
-                    arrays.insert(element.base, found);
+                    let found = self.array(registers.int(base));
+                    arrays.insert(base, found);
                     found
                 }
             };
-            let index = self.emit.b.ins().band(registers.int(element.index), mask);
-            let offset = self.emit.b.ins().ishl_imm_u(index, 3);
-            let address = self.emit.b.ins().iadd(start, offset);
-            let sum = self.emit.load(F64, address, 0);
-            let sum = self.emit.b.ins().fadd(sum, registers.real(element.contribution));
-            self.emit.store(sum, address, 0);
+            let added: Vec<(Value, Value)> = of_array
+                .iter()
+                .map(|element| (registers.int(element.index), registers.real(element.contribution)))
+                .collect();
+            self.emit.add_to_elements(start, self.adjoints, &added);
         }
     }
 
-    fn array(&mut self, base: Value) -> (Value, Value) {
+    /// Where the adjoints of an array begin.
+    fn array(&mut self, base: Value) -> Value {
         let (others, ready) = (self.emit.cold_block(), self.emit.b.create_block());
         let first = self.emit.b.append_block_param(ready, I64);
         let foreign = self.emit.b.ins().icmp_imm_s(IntCC::SignedLessThan, base, 0);
         self.emit.b.ins().brif(foreign, others, &[], ready, &[base.into()]);
-        self.emit.b.switch_to_block(others);
+        self.emit.enter(others);
         let place = self.emit.b.ins().bnot(base);
         let offset = self.emit.b.ins().ishl_imm_u(place, 3);
         let address = self.emit.b.ins().iadd(self.foreign, offset);
         let slot = self.emit.load(I64, address, 0);
         self.emit.b.ins().jump(ready, &[slot.into()]);
-        self.emit.b.switch_to_block(ready);
-        let (none, all) = (self.emit.int(0), self.emit.int(-1));
-        let mask = self.emit.select(first, all, none);
+        self.emit.enter(ready);
         let offset = self.emit.b.ins().ishl_imm_u(first, 3);
-        (self.emit.b.ins().iadd(self.adjoints, offset), mask)
+        self.emit.b.ins().iadd(self.adjoints, offset)
     }
 
     /// Goes back along one of these edges. `again`: they lead back to the head of a loop, so rounds are counted.
@@ -638,7 +686,7 @@ impl Writer<'_, '_> {
             self.emit.b.ins().br_table(number, table);
         }
         for (edge, block) in edges.iter().zip(blocks) {
-            self.emit.b.switch_to_block(block);
+            self.emit.enter(block);
             self.edge(edge, again);
         }
     }
@@ -662,7 +710,7 @@ impl Writer<'_, '_> {
         let rounds = self.emit.b.use_var(self.lasting_ints[usize::from(rounds)]);
         if guard.bytes == 0 {
             self.emit.b.ins().brif(idle, self.starts[number], &[], run, &[]);
-            self.emit.b.switch_to_block(run);
+            self.emit.enter(run);
             return;
         }
         let bytes = self.emit.b.ins().imul_imm_s(rounds, guard.bytes as i64);
@@ -670,11 +718,11 @@ impl Writer<'_, '_> {
         let all = self.emit.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, bytes, here);
         let both = self.emit.b.ins().band(idle, all);
         self.emit.b.ins().brif(both, skip, &[], run, &[]);
-        self.emit.b.switch_to_block(skip);
+        self.emit.enter(skip);
         let at = self.emit.b.ins().isub(at, bytes);
         self.emit.b.def_var(self.at, at);
         self.emit.b.ins().jump(self.starts[number], &[]);
-        self.emit.b.switch_to_block(run);
+        self.emit.enter(run);
     }
 
     fn edge(&mut self, edge: &Edge, again: bool) {

@@ -1,12 +1,13 @@
-//! Scalar instructions: those that the machine has as instructions of its own are written out, all others are calls of
-//! the function that the instruction table defines. So a new instruction needs nothing here.
+//! Scalar instructions: those that the machine has as instructions of its own are written out, and what is frequent and
+//! short; all others are calls of the function that the instruction table defines. So a new instruction needs nothing
+//! here.
 
 use crate::emit::Emit;
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
-use cranelift_codegen::ir::types::F64;
-use cranelift_codegen::ir::{InstBuilder, InstructionData, Opcode, Value};
+use cranelift_codegen::ir::types::{F64, I64};
+use cranelift_codegen::ir::{InstBuilder, InstructionData, MemFlagsData, Opcode, Value};
 use dualvm_vm::isa::Op;
-use dualvm_vm::math::TANH_SLOPE_BOUND;
+use dualvm_vm::math::{TANH_SLOPE_BOUND, exp};
 
 impl Emit<'_> {
     /// The result of a scalar instruction that can't trap.
@@ -31,6 +32,7 @@ impl Emit<'_> {
             Op::Max => self.extreme(FloatCC::GreaterThan, a, b),
             Op::StrongMul => self.strong_mul(a, b),
             Op::TanhSlope => self.tanh_slope(a, b),
+            Op::Exp => self.exp(a),
             Op::Select | Op::ISelect => self.select(a, b, c),
             Op::Eq => self.compare_reals(FloatCC::Equal, a, b),
             Op::Ne => self.compare_reals(FloatCC::NotEqual, a, b),
@@ -97,7 +99,7 @@ impl Emit<'_> {
             return if op == Op::IDiv { a } else { self.int(0) };
         }
         // Negative numbers are moved up by one less than the divisor.
-        let sign = self.b.ins().sshr_imm_u(a, 63);
+        let sign = if shift == 1 { a } else { self.b.ins().sshr_imm_u(a, 63) };
         let less = self.b.ins().ushr_imm_u(sign, 64 - shift);
         let moved = self.b.ins().iadd(a, less);
         let quotient = self.b.ins().sshr_imm_u(moved, shift);
@@ -123,14 +125,14 @@ impl Emit<'_> {
         let (rare, done) = (self.cold_block(), self.b.create_block());
         let result = self.b.append_block_param(done, F64);
         self.b.ins().brif(nan, rare, &[], done, &[product.into()]);
-        self.b.switch_to_block(rare);
+        self.enter(rare);
         let zero = self.b.ins().f64const(0.0);
         let (a_is_zero, b_is_zero) =
             (self.b.ins().fcmp(FloatCC::Equal, a, zero), self.b.ins().fcmp(FloatCC::Equal, b, zero));
         let either = self.b.ins().bor(a_is_zero, b_is_zero);
         let exact = self.b.ins().select(either, zero, product);
         self.b.ins().jump(done, &[exact.into()]);
-        self.b.switch_to_block(done);
+        self.enter(done);
         result
     }
 
@@ -142,15 +144,75 @@ impl Emit<'_> {
         let bound = self.b.ins().f64const(TANH_SLOPE_BOUND);
         let is_near = self.b.ins().fcmp(FloatCC::LessThanOrEqual, size, bound);
         self.b.ins().brif(is_near, near, &[], far, &[]);
-        self.b.switch_to_block(far);
-        let exact = self.call_scalar(Op::TanhSlope, &[a, t]);
+        self.enter(far);
+        let exact = self.call_scalar_rarely(Op::TanhSlope, &[a, t]);
         self.b.ins().jump(done, &[exact.into()]);
-        self.b.switch_to_block(near);
+        self.enter(near);
         let one = self.b.ins().f64const(1.0);
         let (less, more) = (self.b.ins().fsub(one, t), self.b.ins().fadd(one, t));
         let product = self.b.ins().fmul(less, more);
         self.b.ins().jump(done, &[product.into()]);
-        self.b.switch_to_block(done);
+        self.enter(done);
+        result
+    }
+
+    /// `eᵃ`, operation by operation as [`dualvm_vm::math::exp()`]: a call would cost as much as it computes, and where
+    /// rounds of a loop are written out, their exponentials are computed side by side.
+    fn exp(&mut self, a: Value) -> Value {
+        let (ordinary, edge, done) = (self.b.create_block(), self.cold_block(), self.b.create_block());
+        let result = self.b.append_block_param(done, F64);
+        // The exponent says whether it is less than a power of two.
+        const MANTISSA_BITS: u32 = f64::MANTISSA_DIGITS - 1;
+        const {
+            assert!(exp::ORDINARY_BOUND.to_bits() << (u64::BITS - MANTISSA_BITS) == 0);
+        }
+        let bits = self.b.ins().bitcast(I64, MemFlagsData::new(), a);
+        let exponent = self.b.ins().ushr_imm_u(bits, i64::from(MANTISSA_BITS));
+        let exponent = self.b.ins().band_imm_u(exponent, 0x7ff);
+        let bound = (exp::ORDINARY_BOUND.to_bits() >> MANTISSA_BITS) as i64;
+        let is_ordinary = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, exponent, bound);
+        self.b.ins().brif(is_ordinary, ordinary, &[], edge, &[]);
+        self.enter(edge);
+        let exact = self.call_scalar_rarely(Op::Exp, &[a]);
+        self.b.ins().jump(done, &[exact.into()]);
+
+        self.enter(ordinary);
+        let [steps_per_unit, magic] = [exp::STEPS_PER_UNIT, exp::ROUND_TO_INTEGER].map(|c| self.b.ins().f64const(c));
+        let steps = self.b.ins().fmul(a, steps_per_unit);
+        let shifted = self.b.ins().fadd(steps, magic);
+        let k = self.b.ins().fsub(shifted, magic);
+        let [high, low] = exp::STEP.map(|step| {
+            let step = self.b.ins().f64const(step);
+            self.b.ins().fmul(k, step)
+        });
+        let r = self.b.ins().fsub(a, high);
+        let r = self.b.ins().fsub(r, low);
+        let [c2, c3, c4, c5] = exp::POLYNOMIAL.map(|c| self.b.ins().f64const(c));
+        let mut linear = |c0: Value, c1: Value| {
+            let product = self.b.ins().fmul(r, c1);
+            self.b.ins().fadd(product, c0)
+        };
+        let (first, second) = (linear(c2, c3), linear(c4, c5));
+        let r2 = self.b.ins().fmul(r, r);
+        let r4 = self.b.ins().fmul(r2, r2);
+        let (first, second) = (self.b.ins().fmul(r2, first), self.b.ins().fmul(r4, second));
+        let rest = self.b.ins().fadd(r, first);
+        let rest = self.b.ins().fadd(rest, second);
+
+        let k = self.b.ins().bitcast(I64, MemFlagsData::new(), shifted);
+        let index = self.b.ins().band_imm_u(k, exp::POWERS_LEN as i64 - 1);
+        let offset = self.b.ins().ishl_imm_u(index, i64::from(size_of::<[u64; 2]>().ilog2()));
+        let powers = self.int(exp::POWERS.as_ptr() as i64);
+        let power = self.b.ins().iadd(powers, offset);
+        let (bits, correction) = (self.load(I64, power, 0), self.load(F64, power, 8));
+        let exponent = self.b.ins().ishl_imm_u(k, i64::from(exp::EXPONENT_SHIFT));
+        let bits = self.b.ins().iadd(bits, exponent);
+        let scale = self.b.ins().bitcast(F64, MemFlagsData::new(), bits);
+        let rest = self.b.ins().fadd(correction, rest);
+        let rest = self.b.ins().fmul(scale, rest);
+        let power = self.b.ins().fadd(scale, rest);
+        self.b.ins().jump(done, &[power.into()]);
+        self.enter(done);
         result
     }
 }

@@ -1,21 +1,20 @@
 //! The adjoint of a segment as native code: reads a record, adds the contributions.
 //!
-//! A strong product is written as a plain one. They differ only where the plain one is NaN, and a NaN goes on to a
-//! contribution unless nobody asks for it: so one test of the contributions at the end, before any is added, finds out
-//! whether it mattered, and then the record is left to the interpreter. That saves a branch per product.
+//! Strong products are written as plain ones ([`crate::lenient`]). The test for NaN comes before any contribution is
+//! added; if it fails, the record is left to the interpreter.
 
 use crate::emit::{Emit, UNALIGNED};
-use cranelift_codegen::ir::condcodes::FloatCC;
+use crate::lenient::{branch_on_nan, lenient_products, pure, to_test};
 use cranelift_codegen::ir::types::{F64, I32, I64};
-use cranelift_codegen::ir::{Block, InstBuilder, MemFlagsData, Value};
+use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value};
 use dualvm_vm::isa::{Bank, Op, Reg};
-use dualvm_vm::native::{Inst, Pure, SegmentCode, StraightCode, Stream};
+use dualvm_vm::native::{Inst, Pure, SegmentCode, StraightCode};
 
 /// Writes the function: see [`dualvm_vm::native::SegmentFn`].
 pub(crate) fn write(emit: &mut Emit<'_>, segment: &SegmentCode) {
     let entry = emit.b.create_block();
     emit.b.append_block_params_for_function_params(entry);
-    emit.b.switch_to_block(entry);
+    emit.enter(entry);
     let (trailer, adjoints) = (emit.b.block_params(entry)[0], emit.b.block_params(entry)[1]);
     let code = &segment.adjoint;
     let layout = segment.layout;
@@ -56,39 +55,31 @@ pub(crate) fn write(emit: &mut Emit<'_>, segment: &SegmentCode) {
         registers.run(emit, inst, *lenient);
     }
 
-    let contributions: Vec<Value> = segment.contributions.iter().map(|&reg| registers.real(reg)).collect();
-    if lenient.contains(&true) {
+    let tests = to_test(&code.code, &lenient, segment.contributions.iter().copied());
+    if !tests.is_empty() {
         let interpreted = emit.cold_block();
-        branch_on_nan(emit, &contributions, interpreted);
+        let tests: Vec<Value> = tests.into_iter().map(|reg| registers.real(reg)).collect();
+        branch_on_nan(emit, &tests, interpreted);
         let here = emit.b.current_block();
-        emit.b.switch_to_block(interpreted);
+        emit.enter(interpreted);
         let undone = emit.b.ins().iconst(I32, 1);
         emit.b.ins().return_(&[undone]);
         if let Some(here) = here {
             emit.b.switch_to_block(here);
         }
     }
-    for (n, contribution) in contributions.into_iter().enumerate() {
+    for (n, &contribution) in segment.contributions.iter().enumerate() {
         let slot = emit.b.ins().uload32(UNALIGNED, trailer, offset(layout.slot(n)));
         let offset = emit.b.ins().ishl_imm_u(slot, 3);
         let at = emit.b.ins().iadd(adjoints, offset);
         let sum = emit.load(F64, at, 0);
-        let sum = emit.b.ins().fadd(sum, contribution);
+        let sum = emit.b.ins().fadd(sum, registers.real(contribution));
         emit.store(sum, at, 0);
     }
     emit.b.ins().jump(idle, &[]);
-    emit.b.switch_to_block(idle);
+    emit.enter(idle);
     let done = emit.b.ins().iconst(I32, 0);
     emit.b.ins().return_(&[done]);
-}
-
-/// Goes to a block if one of the values is NaN.
-pub(crate) fn branch_on_nan(emit: &mut Emit<'_>, values: &[Value], target: Block) {
-    // One comparison finds a NaN in either of two.
-    for pair in values.chunks(2) {
-        let nan = emit.b.ins().fcmp(FloatCC::Unordered, pair[0], pair[pair.len() - 1]);
-        emit.branch_away(nan, target);
-    }
 }
 
 /// The values of derived code's registers.
@@ -136,43 +127,4 @@ impl Registers {
             }
         }
     }
-}
-
-/// An instruction of derived code.
-pub(crate) fn pure(inst: &Inst) -> Pure {
-    inst.pure().expect("derived code is pure")
-}
-
-/// For each instruction, whether it is a strong product whose NaN would show in the results, and which may be written
-/// as a plain product therefore. A NaN shows if everything between it and the results hands NaN on, or leaves it out
-/// altogether as a selection does.
-pub(crate) fn lenient_products(registers: usize, code: &[Inst]) -> Vec<bool> {
-    let mut shows = vec![true; registers];
-    let mut lenient = vec![false; code.len()];
-    for (inst, lenient) in code.iter().zip(&mut lenient).rev() {
-        let (result, hands_on, strong): (Reg, _, _) = match pure(inst) {
-            Pure::PrimalMov { dst, .. } => (dst.into(), true, false),
-            Pure::Scalar(inst) => (inst.dst, hands_nan_on(inst.op), inst.op == Op::StrongMul),
-            Pure::PrimalConst { dst, .. } | Pure::KeptElem { dst, .. } => (dst.into(), false, false),
-            Pure::IMov { .. } | Pure::IConst { .. } | Pure::KeptObject { .. } => continue,
-        };
-        // What the register held before is another value.
-        let result_shows = result.bank == Bank::Real && std::mem::replace(&mut shows[usize::from(result.index)], true);
-        inst.for_each_reg(&Stream::default(), |reg, def| {
-            if reg.bank == Bank::Real && !def {
-                shows[usize::from(reg.index)] &= hands_on && result_shows;
-            }
-        });
-        *lenient = strong && result_shows;
-    }
-    lenient
-}
-
-/// Whether NaN in an operand makes the result NaN, or is not asked for. Nothing is wrong with an instruction that is
-/// not listed here but that its operands' products are strong ones.
-fn hands_nan_on(op: Op) -> bool {
-    matches!(
-        op,
-        Op::Add | Op::Sub | Op::Mul | Op::Div | Op::Neg | Op::StrongMul | Op::Sqrt | Op::Select | Op::Min | Op::Max
-    )
 }

@@ -4,7 +4,7 @@
 use crate::emit::{TRUSTED, helper_signature, import, stub_symbol};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{F64, I64};
-use cranelift_codegen::ir::{AbiParam, InstBuilder, Signature, Type};
+use cranelift_codegen::ir::{AbiParam, InstBuilder, Signature, Type, Value};
 use cranelift_codegen::isa::{CallConv, OwnedTargetIsa};
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
@@ -13,7 +13,7 @@ use cranelift_module::{Linkage, Module};
 use dualvm_vm::isa::{Bank, Op};
 use dualvm_vm::native::helpers::{Helper, HelperInfo};
 use dualvm_vm::native::layout;
-use dualvm_vm::native::scalars::scalar;
+use dualvm_vm::native::scalars::{ScalarFn, scalar};
 use dualvm_vm::native::{EnterFn, SharedCode};
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -67,6 +67,10 @@ impl Shared {
             let stub = preserving_stub(&mut module, &helper).map_err(|error| error.to_string())?;
             symbols.insert(stub_symbol(&helper), stub as usize);
         }
+        for op in RARELY_CALLED {
+            let stub = preserving_scalar_stub(&mut module, op).map_err(|error| error.to_string())?;
+            symbols.insert(scalar_stub_symbol(op), stub as usize);
+        }
         std::mem::forget(module);
         Ok(Shared { isa, symbols, code })
     }
@@ -110,6 +114,30 @@ fn builder(isa: &OwnedTargetIsa, symbols: HashMap<String, usize>) -> JITBuilder 
 /// The symbol of a scalar instruction's function.
 pub(crate) fn scalar_symbol(op: Op) -> String {
     format!("dualvm_scalar_{}", op.info().mnemonic)
+}
+
+/// Scalar instructions that are written out but for rare operands; then their functions are called through stubs that
+/// preserve all registers.
+pub(crate) const RARELY_CALLED: [Op; 2] = [Op::Exp, Op::TanhSlope];
+
+pub(crate) fn scalar_stub_symbol(op: Op) -> String {
+    format!("{}_preserving", scalar_symbol(op))
+}
+
+/// The signature of a scalar instruction's function: see [`ScalarFn::address`].
+pub(crate) fn scalar_signature(conv: CallConv, op: Op) -> Signature {
+    let ScalarFn { traps, operands, result, .. } = scalar(op).expect("the instruction is a scalar one");
+    let mut params: Vec<Type> = if traps { vec![I64, I64] } else { Vec::new() };
+    params.extend(operands.iter().map(|&bank| type_of(bank)));
+    signature(conv, &params, Some(if traps { I64 } else { type_of(result) }))
+}
+
+/// The signature of its stub: what the function takes, and where the result goes.
+pub(crate) fn scalar_stub_signature(op: Op) -> Signature {
+    let mut signature = scalar_signature(CallConv::PreserveAll, op);
+    signature.params.push(AbiParam::new(I64));
+    signature.returns.clear();
+    signature
 }
 
 /// The type of a bank's values in registers.
@@ -195,11 +223,35 @@ fn preserving_stub(
     helper: &HelperInfo,
 ) -> Result<*const u8, Box<cranelift_module::ModuleError>> {
     let host = module.isa().default_call_conv();
-    let stub_signature = helper_signature(CallConv::PreserveAll, &HelperInfo { result: None, ..*helper });
+    let stub = helper_signature(CallConv::PreserveAll, &HelperInfo { result: None, ..*helper });
+    let called = (helper.symbol, helper_signature(host, helper));
+    preserving(module, (&stub_symbol(helper), stub), called, |b, params, result| {
+        b.ins().store(TRUSTED, result, params[0], layout::RESULT);
+    })
+}
+
+/// Calls the function of a scalar instruction, preserves all registers, and leaves the result where the last parameter
+/// says.
+fn preserving_scalar_stub(module: &mut JITModule, op: Op) -> Result<*const u8, Box<cranelift_module::ModuleError>> {
+    let called = (&*scalar_symbol(op), scalar_signature(module.isa().default_call_conv(), op));
+    let stub = (&*scalar_stub_symbol(op), scalar_stub_signature(op));
+    preserving(module, stub, called, |b, params, result| {
+        b.ins().store(TRUSTED, result, params[params.len() - 1], 0);
+    })
+}
+
+/// A function that calls another one with its first parameters and stores what it gives.
+fn preserving(
+    module: &mut JITModule,
+    (symbol, stub_signature): (&str, Signature),
+    (called_symbol, called): (&str, Signature),
+    store: impl FnOnce(&mut FunctionBuilder<'_>, &[Value], Value),
+) -> Result<*const u8, Box<cranelift_module::ModuleError>> {
     let mut context = module.make_context();
     let mut builders = FunctionBuilderContext::new();
-    let stub = module.declare_function(&stub_symbol(helper), Linkage::Local, &stub_signature)?;
-    let called = import(module, helper.symbol, &helper_signature(host, helper))?;
+    let stub = module.declare_function(symbol, Linkage::Local, &stub_signature)?;
+    let passed = called.params.len();
+    let called = import(module, called_symbol, &called)?;
     context.func.signature = stub_signature;
     let called = module.declare_func_in_func(called, &mut context.func);
     let mut b = FunctionBuilder::new(&mut context.func, &mut builders);
@@ -207,9 +259,9 @@ fn preserving_stub(
     b.append_block_params_for_function_params(entry);
     b.switch_to_block(entry);
     let params = b.block_params(entry).to_vec();
-    let call = b.ins().call(called, &params);
+    let call = b.ins().call(called, &params[..passed]);
     if let Some(&result) = b.inst_results(call).first() {
-        b.ins().store(TRUSTED, result, params[0], layout::RESULT);
+        store(&mut b, &params, result);
     }
     b.ins().return_(&[]);
     b.seal_all_blocks();

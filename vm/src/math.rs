@@ -10,7 +10,7 @@
 //! (ulp) of the exact result, are the worst seen against values of 34 to 50 digits at random arguments of all sizes, at
 //! least 12 000 for each function; fewer for polygamma of high orders.
 
-mod exp;
+pub mod exp;
 mod hyperbolic;
 mod log;
 mod polygamma;

@@ -60,13 +60,13 @@ impl Function<'_, '_> {
         let finished = self.is_finished(header);
         let (of_finished, of_other, done) = (self.emit.cold_block(), self.emit.cold_block(), self.emit.cold_block());
         self.emit.b.ins().brif(finished, of_finished, &[], of_other, &[]);
-        self.emit.b.switch_to_block(of_finished);
+        self.emit.enter(of_finished);
         self.emit.call(Helper::TrapFinished, &[self.context]);
         self.emit.b.ins().jump(done, &[]);
-        self.emit.b.switch_to_block(of_other);
+        self.emit.enter(of_other);
         note(self);
         self.emit.b.ins().jump(done, &[]);
-        self.emit.b.switch_to_block(done);
+        self.emit.enter(done);
     }
 
     /// Whether something with this header is no builder any more.
@@ -305,13 +305,13 @@ impl Function<'_, '_> {
         let full = self.emit.b.ins().icmp(IntCC::UnsignedGreaterThan, count, room);
         let either = self.emit.b.ins().bor(finished, full);
         self.emit.b.ins().brif(either, slow, &[], done, &[builder.into()]);
-        self.emit.b.switch_to_block(slow);
+        self.emit.enter(slow);
         let place = self.emit.b.ins().iadd_imm_s(self.bases.refs, i64::from(cell(usize::from(register.0))));
         let roots = self.roots();
         let made = self.emit.call_cold(Helper::MakeRoom, &[self.context, place, count, roots]);
         self.stop_if_null(made);
         self.emit.b.ins().jump(done, &[made.into()]);
-        self.emit.b.switch_to_block(done);
+        self.emit.enter(done);
         self.forget_refs();
         self.set_reference(dst.0, with_room);
     }

@@ -84,12 +84,12 @@ impl Function<'_, '_> {
                 let captures = self.emit.b.ins().band_imm_u(header, 0xffff_ff00);
                 let (unpack, next) = (self.emit.b.create_block(), self.emit.b.create_block());
                 self.emit.b.ins().brif(captures, unpack, &[], next, &[]);
-                self.emit.b.switch_to_block(unpack);
+                self.emit.enter(unpack);
                 let Bases { reals, words, ints, refs } = callee;
                 let status = self.emit.value_of(Helper::Unpack, &[self.context, closure, reals, words, ints, refs]);
                 self.trap_if(status, |_| ());
                 self.emit.b.ins().jump(next, &[]);
-                self.emit.b.switch_to_block(next);
+                self.emit.enter(next);
                 let func = self.emit.b.ins().ushr_imm_u(header, 32);
                 let offset = self.emit.b.ins().ishl_imm_u(func, 3);
                 let entry = self.emit.b.ins().iadd_imm_s(offset, self.request.entries as i64);

@@ -17,11 +17,11 @@ impl Function<'_, '_> {
         let bytes = self.emit.b.append_block_param(ready, I64);
         let [of_cell, of_both] = [words, words + CHAIN_WORDS].map(|words| self.emit.int(8 * words as i64));
         self.emit.b.ins().brif(before, known, &[], ready, &[of_both.into()]);
-        self.emit.b.switch_to_block(known);
+        self.emit.enter(known);
         self.last_cell(before);
         self.emit.b.ins().jump(ready, &[of_cell.into()]);
 
-        self.emit.b.switch_to_block(ready);
+        self.emit.enter(ready);
         let object = self.allocate_small(site.header, bytes);
         self.fill(object, &site.uses);
         let open = self.emit.int(0);
@@ -38,11 +38,11 @@ impl Function<'_, '_> {
         let done = self.emit.b.create_block();
         let after = self.emit.b.append_block_param(done, I64);
         self.emit.b.ins().brif(before, goes_on, &[], begins, &[]);
-        self.emit.b.switch_to_block(goes_on);
+        self.emit.enter(goes_on);
         let last = self.emit.load(I64, before, cell(CHAIN_LAST));
         self.fill_open_field(before, last, object);
         self.emit.b.ins().jump(done, &[before.into()]);
-        self.emit.b.switch_to_block(begins);
+        self.emit.enter(begins);
         let new = self.emit.b.ins().iadd_imm_s(object, 8 * words as i64);
         let header = self.emit.int(layout::chain_header() as i64);
         self.emit.store(header, new, 0);
@@ -51,7 +51,7 @@ impl Function<'_, '_> {
         self.emit.store(object, new, cell(CHAIN_FIRST));
         self.emit.b.ins().jump(done, &[new.into()]);
 
-        self.emit.b.switch_to_block(done);
+        self.emit.enter(done);
         let open_at = self.emit.int(8 * (words as i64 - 1));
         self.emit.store(open_at, after, cell(CHAIN_OPEN));
         self.emit.store(object, after, cell(CHAIN_LAST));
@@ -64,14 +64,14 @@ impl Function<'_, '_> {
         let (known, done) = (self.emit.b.create_block(), self.emit.b.create_block());
         let first = self.emit.b.append_block_param(done, I64);
         self.emit.b.ins().brif(chain, known, &[], done, &[tail.into()]);
-        self.emit.b.switch_to_block(known);
+        self.emit.enter(known);
         let last = self.last_cell(chain);
         self.fill_open_field(chain, last, tail);
         let first_cell = self.emit.load(I64, chain, cell(CHAIN_FIRST));
         let null = self.emit.int(0);
         [CHAIN_FIRST, CHAIN_LAST].into_iter().for_each(|at| self.emit.store(null, chain, cell(at)));
         self.emit.b.ins().jump(done, &[first_cell.into()]);
-        self.emit.b.switch_to_block(done);
+        self.emit.enter(done);
         self.set_reference(dst.0, first);
     }
 

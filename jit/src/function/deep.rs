@@ -39,15 +39,15 @@ impl Function<'_, '_> {
         }
         let (there, missing, done) = self.if_deep(object);
         let [base, mask, first] = [(); 3].map(|()| self.emit.b.append_block_param(done, I64));
-        self.emit.b.switch_to_block(there);
+        self.emit.enter(there);
         let (place, firsts) = self.plane_at(object, len, part, missing);
         let slot = self.emit.load(I64, firsts, cell(ARRAY_HEADER + usize::from(part)));
         let all = self.emit.int(-1);
         self.emit.b.ins().jump(done, &[place.into(), all.into(), slot.into()]);
-        self.emit.b.switch_to_block(missing);
+        self.emit.enter(missing);
         let lowest = self.emit.b.ins().iadd_imm_s(object, -8);
         self.emit.b.ins().jump(done, &[lowest.into(), none.into(), none.into()]);
-        self.emit.b.switch_to_block(done);
+        self.emit.enter(done);
         Plane { base, mask, words: self.words_of(object, first) }
     }
 
@@ -61,7 +61,7 @@ impl Function<'_, '_> {
         let beyond = self.emit.b.ins().ushr(part, planes);
         let read = self.emit.b.create_block();
         self.emit.b.ins().brif(beyond, missing, &[], read, &[]);
-        self.emit.b.switch_to_block(read);
+        self.emit.enter(read);
         let before = self.emit.b.ins().imul(part, len);
         let place = self.element_of(object, before);
         // First slots stand behind all elements.
@@ -136,13 +136,13 @@ impl Function<'_, '_> {
     pub(super) fn field_part(&mut self, dst: RealReg, object: RefReg, depth: u16, primal: u32, word: u32) {
         let object = self.reference(object.0);
         let (there, missing, done) = self.if_deep(object);
-        self.emit.b.switch_to_block(there);
+        self.emit.enter(there);
         let depth = self.emit.load(I64, object, cell(depth.into()));
         let size = self.emit.b.ins().ushr_imm_u(depth, 16);
         let has = self.emit.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThan, size, i64::from(primal));
         let read = self.emit.b.create_block();
         self.emit.b.ins().brif(has, read, &[], missing, &[]);
-        self.emit.b.switch_to_block(read);
+        self.emit.enter(read);
         let value = self.emit.load(F64, object, cell(primal as usize));
         self.set_real(dst.0, value);
         if self.request.mode.is_recording() {
@@ -169,7 +169,7 @@ impl Function<'_, '_> {
         } else {
             let len = self.len(array.0);
             let (there, missing, done) = self.if_deep(object);
-            self.emit.b.switch_to_block(there);
+            self.emit.enter(there);
             let (plane, firsts) = self.plane_at(object, len, number, missing);
             let place = self.element_of(plane, index);
             let value = self.emit.load(F64, place, cell(ARRAY_HEADER + 1));
@@ -199,13 +199,13 @@ impl Function<'_, '_> {
         let slot = self.emit.b.ins().iadd(first, index);
         let own = self.emit.select(first, slot, constant);
         self.emit.b.ins().brif(foreign, import, &[], done, &[own.into()]);
-        self.emit.b.switch_to_block(import);
+        self.emit.enter(import);
         let part = self.emit.int(part.into());
         let imported = self.emit.call_cold(Helper::ComponentWord, &[self.context, object, part, index]);
         let stopped = self.emit.b.ins().icmp_imm_s(IntCC::Equal, imported, NO_WORD as i64);
         self.trap_if(stopped, |_| ());
         self.emit.b.ins().jump(done, &[imported.into()]);
-        self.emit.b.switch_to_block(done);
+        self.emit.enter(done);
         self.set_word(dst.0, word);
     }
 
@@ -244,12 +244,12 @@ impl Function<'_, '_> {
 
     /// What isn't there is 0.
     fn zero(&mut self, dst: RealReg, missing: Block, done: Block) {
-        self.emit.b.switch_to_block(missing);
+        self.emit.enter(missing);
         let zero = self.emit.b.ins().f64const(0.0);
         self.set_real(dst.0, zero);
         self.set_constant(dst.0);
         self.emit.b.ins().jump(done, &[]);
-        self.emit.b.switch_to_block(done);
+        self.emit.enter(done);
     }
 
     /// Gives the last element of a builder a component.

@@ -60,10 +60,10 @@ impl Function<'_, '_> {
         let constant = self.emit.int(0);
         self.emit.store(constant, top, cell(OWNER));
         self.emit.b.ins().jump(done, &[top.into()]);
-        self.emit.b.switch_to_block(slow);
+        self.emit.enter(slow);
         let made = self.allocate_by_heap(header, bytes);
         self.emit.b.ins().jump(done, &[made.into()]);
-        self.emit.b.switch_to_block(done);
+        self.emit.enter(done);
         self.forget_refs();
         object
     }
@@ -102,18 +102,18 @@ impl Function<'_, '_> {
         let task = self.emit.load(I64, self.context, layout::TASK);
         let is_own = self.emit.b.ins().icmp(IntCC::Equal, owner, task);
         self.emit.b.ins().brif(is_own, mine, &[], other, &[]);
-        self.emit.b.switch_to_block(mine);
+        self.emit.enter(mine);
         let own = own(self);
         self.emit.b.ins().jump(done, &[own.into()]);
-        self.emit.b.switch_to_block(other);
+        self.emit.enter(other);
         let constant = self.emit.int(0);
         self.emit.b.ins().brif(owner, import, &[], done, &[constant.into()]);
-        self.emit.b.switch_to_block(import);
+        self.emit.enter(import);
         let imported = foreign(self);
         let stopped = self.emit.b.ins().icmp_imm_s(IntCC::Equal, imported, NO_WORD as i64);
         self.trap_if(stopped, |_| ());
         self.emit.b.ins().jump(done, &[imported.into()]);
-        self.emit.b.switch_to_block(done);
+        self.emit.enter(done);
         word
     }
 

@@ -82,16 +82,20 @@ impl Function<'_, '_> {
             let active = self.emit.b.use_var(open.active);
             let (save, done) = (self.emit.b.create_block(), self.emit.b.create_block());
             self.emit.b.ins().brif(active, save, &[], done, &[]);
-            self.emit.b.switch_to_block(save);
+            self.emit.enter(save);
             self.loop_room(entry + STRIP_BYTES);
             self.store_entry(site, 0);
             self.add(open.top, entry as i64);
             self.add(open.entries, 1);
             self.emit.b.ins().jump(done, &[]);
-            self.emit.b.switch_to_block(done);
+            self.emit.enter(done);
         }
         self.add(open.iterations, 1);
-        self.charge(site.cost);
+        if site.checks_fuel {
+            self.charge(site.cost);
+        } else {
+            self.count(site.cost);
+        }
         let condition = self.int(condition.0);
         let (body, end) = (self.target(site.body), self.blocks[&site.end]);
         let (then, other) = if site.while_true { (body, end) } else { (end, body) };
@@ -148,7 +152,7 @@ impl Function<'_, '_> {
         let full = self.emit.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, free, bytes as i64);
         let (slow, ready) = (self.emit.cold_block(), self.emit.b.create_block());
         self.emit.b.ins().brif(full, slow, &[], ready, &[]);
-        self.emit.b.switch_to_block(slow);
+        self.emit.enter(slow);
         let entries = self.emit.b.use_var(open.entries);
         self.emit.store(top, self.context, layout::TAPE_TOP);
         self.emit.b.ins().istore32(UNALIGNED, entries, self.context, layout::LOOP_ENTRIES);
@@ -158,7 +162,7 @@ impl Function<'_, '_> {
         let none = self.emit.int(0);
         self.emit.b.def_var(open.entries, none);
         self.emit.b.ins().jump(ready, &[]);
-        self.emit.b.switch_to_block(ready);
+        self.emit.enter(ready);
     }
 
     /// Completes the record of a loop, and gives the outputs and what was pushed their words.
@@ -182,7 +186,7 @@ impl Function<'_, '_> {
         let constants = vec![zero.into(); count];
         self.emit.b.ins().brif(activity.unwrap_or(zero), record, &[], done, &constants);
 
-        self.emit.b.switch_to_block(record);
+        self.emit.enter(record);
         let (first, pushed) = self.complete_record(site, &inputs);
         self.import_arrays(site, &inputs, number.index());
         let mut words: Vec<BlockArg> = Vec::with_capacity(count);
@@ -196,7 +200,7 @@ impl Function<'_, '_> {
         }
         self.emit.b.ins().jump(done, &words);
 
-        self.emit.b.switch_to_block(done);
+        self.emit.enter(done);
         for &(register, output) in &site.outputs {
             if !matches!(output, OutputWord::Slot { .. }) {
                 self.set_word(register, zero);
@@ -261,12 +265,12 @@ impl Function<'_, '_> {
         let Some(any) = any else { return };
         let (import, done) = (self.emit.cold_block(), self.emit.b.create_block());
         self.emit.b.ins().brif(any, import, &[], done, &[]);
-        self.emit.b.switch_to_block(import);
+        self.emit.enter(import);
         let [func, number] = self.numbers(number);
         let status = self.emit.call_cold(Helper::ImportLoop, &[self.context, self.bases.refs, func, number]);
         self.trap_if(status, |_| ());
         self.emit.b.ins().jump(done, &[]);
-        self.emit.b.switch_to_block(done);
+        self.emit.enter(done);
     }
 
     /// Slots for what was pushed, if it is active; else 0.
@@ -276,11 +280,11 @@ impl Function<'_, '_> {
         let slots = self.emit.b.append_block_param(done, I64);
         let zero = self.emit.int(0);
         self.emit.b.ins().brif(activity, reserve, &[], done, &[zero.into()]);
-        self.emit.b.switch_to_block(reserve);
+        self.emit.enter(reserve);
         let reserved = self.emit.value_of(Helper::ReserveSlots, &[self.context, iterations]);
         self.stop_if_null(reserved);
         self.emit.b.ins().jump(done, &[reserved.into()]);
-        self.emit.b.switch_to_block(done);
+        self.emit.enter(done);
         slots
     }
 

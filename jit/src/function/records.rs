@@ -45,7 +45,7 @@ impl Function<'_, '_> {
         let params: Vec<Value> = slots.iter().map(|_| self.emit.b.append_block_param(done, I64)).collect();
         self.emit.b.ins().brif(activity, record, &[], done, &constants);
 
-        self.emit.b.switch_to_block(record);
+        self.emit.enter(record);
         let first = self.append_record(site, &inputs);
         // Components of one real have one bit.
         let mut reals = Vec::new();
@@ -62,7 +62,7 @@ impl Function<'_, '_> {
             .collect();
         self.emit.b.ins().jump(done, &words);
 
-        self.emit.b.switch_to_block(done);
+        self.emit.enter(done);
         for (&(register, _, _), word) in slots.iter().zip(params) {
             self.set_word(register, word);
         }
@@ -84,12 +84,12 @@ impl Function<'_, '_> {
         let (slow, ready) = (self.emit.cold_block(), self.emit.b.create_block());
         let start = self.emit.b.append_block_param(ready, I64);
         self.emit.b.ins().brif(full, slow, &[], ready, &[top.into()]);
-        self.emit.b.switch_to_block(slow);
+        self.emit.enter(slow);
         let status = self.emit.call_cold(Helper::OpenChunk, &[self.context]);
         self.trap_if(status, |_| ());
         let top = self.emit.load(I64, self.context, layout::TAPE_TOP);
         self.emit.b.ins().jump(ready, &[top.into()]);
-        self.emit.b.switch_to_block(ready);
+        self.emit.enter(ready);
         let new_top = self.emit.b.ins().iadd_imm_s(start, bytes);
         self.emit.store(new_top, self.context, layout::TAPE_TOP);
         start

@@ -86,7 +86,7 @@ impl Function<'_, '_> {
             self.emit.store(cost, self.context, layout::REGION_COST);
         }
         self.emit.b.ins().jump(done, &[]);
-        self.emit.b.switch_to_block(done);
+        self.emit.enter(done);
     }
 
     /// Writes to the trail, where there is room.
@@ -121,17 +121,17 @@ impl Function<'_, '_> {
         let full = self.emit.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, free, needed);
         let (slow, ready) = (self.emit.cold_block(), self.emit.b.create_block());
         self.emit.b.ins().brif(full, slow, &[], ready, &[]);
-        self.emit.b.switch_to_block(slow);
+        self.emit.enter(slow);
         let next = self.emit.cold_block();
         let active = self.emit.b.use_var(open.active);
         self.emit.b.ins().brif(active, next, &[], done, &[]);
-        self.emit.b.switch_to_block(next);
+        self.emit.enter(next);
         self.put_top();
         let status = self.emit.call_cold(Helper::NextTrail, &[self.context]);
         self.trap_if(status, |_| ());
         self.fetch_slab();
         self.emit.b.ins().jump(ready, &[]);
-        self.emit.b.switch_to_block(ready);
+        self.emit.enter(ready);
     }
 
     fn put_top(&mut self) {
@@ -152,14 +152,14 @@ impl Function<'_, '_> {
         let result = self.emit.b.append_block_param(done, I64);
         let foreign = self.emit.select(own, zero, owner);
         self.emit.b.ins().brif(foreign, others, &[], done, &[base.into()]);
-        self.emit.b.switch_to_block(others);
+        self.emit.enter(others);
         // Its only sign of trouble is a number that is no base.
         self.put_top();
         let name = self.emit.call_cold(Helper::ForeignBase, &[self.context, array]);
         let stopped = self.emit.b.ins().icmp_imm_s(IntCC::Equal, name, i64::MIN);
         self.trap_if(stopped, |_| ());
         self.emit.b.ins().jump(done, &[name.into()]);
-        self.emit.b.switch_to_block(done);
+        self.emit.enter(done);
         self.set_int(dst.0, result);
     }
 
@@ -171,24 +171,24 @@ impl Function<'_, '_> {
         let none = self.emit.int(0);
         let active = self.emit.b.use_var(self.open_loop.active);
         self.emit.b.ins().brif(active, keep, &[], done, &[none.into()]);
-        self.emit.b.switch_to_block(keep);
+        self.emit.enter(keep);
         let (slow, ready) = (self.emit.cold_block(), self.emit.b.create_block());
         let place = self.emit.b.append_block_param(ready, I64);
         let top = self.emit.load(I64, self.context, layout::KEPT_TOP);
         let end = self.emit.load(I64, self.context, layout::KEPT_END);
         let full = self.emit.b.ins().icmp(IntCC::Equal, top, end);
         self.emit.b.ins().brif(full, slow, &[], ready, &[top.into()]);
-        self.emit.b.switch_to_block(slow);
+        self.emit.enter(slow);
         let status = self.emit.call_cold(Helper::KeepRoom, &[self.context]);
         self.trap_if(status, |_| ());
         let top = self.emit.load(I64, self.context, layout::KEPT_TOP);
         self.emit.b.ins().jump(ready, &[top.into()]);
-        self.emit.b.switch_to_block(ready);
+        self.emit.enter(ready);
         self.emit.store(array, place, 0);
         let next = self.emit.b.ins().iadd_imm_s(place, 8);
         self.emit.store(next, self.context, layout::KEPT_TOP);
         self.emit.b.ins().jump(done, &[place.into()]);
-        self.emit.b.switch_to_block(done);
+        self.emit.enter(done);
         self.set_int(dst.0, cell);
     }
 
@@ -202,7 +202,7 @@ impl Function<'_, '_> {
         let active = self.emit.b.use_var(self.open_loop.active);
         self.emit.b.ins().brif(active, copy, &[], done, &[none.into()]);
 
-        self.emit.b.switch_to_block(copy);
+        self.emit.enter(copy);
         let (here, slow) = (self.emit.b.create_block(), self.emit.cold_block());
         let (top, end) = (self.emit.b.use_var(self.open_loop.top), self.emit.b.use_var(self.open_loop.end));
         let bytes = self.emit.b.ins().ishl_imm_u(len, 3);
@@ -213,15 +213,15 @@ impl Function<'_, '_> {
         let both = self.emit.b.ins().band(fits, short);
         self.emit.b.ins().brif(both, here, &[], slow, &[]);
 
-        self.emit.b.switch_to_block(slow);
+        self.emit.enter(slow);
         self.put_top();
-        let cell_of_copy = self.emit.value_of(Helper::ArrayCopy, &[self.context, array]);
+        let cell_of_copy = self.emit.call_cold(Helper::ArrayCopy, &[self.context, array]);
         let stopped = self.emit.b.ins().icmp_imm_s(IntCC::Equal, cell_of_copy, i64::MIN);
         self.trap_if(stopped, |_| ());
         self.fetch_slab();
         self.emit.b.ins().jump(done, &[cell_of_copy.into()]);
 
-        self.emit.b.switch_to_block(here);
+        self.emit.enter(here);
         let (elements, header) = (self.emit.b.ins().iadd_imm_s(top, 8), i64::from(cell(ARRAY_HEADER)));
         let object = self.emit.b.ins().iadd_imm_s(elements, -header);
         self.emit.b.ins().store(UNALIGNED, object, top, 0);
@@ -231,18 +231,19 @@ impl Function<'_, '_> {
         self.emit.b.switch_to_block(head);
         let more = self.emit.b.ins().icmp(IntCC::UnsignedLessThan, offset, bytes);
         self.emit.b.ins().brif(more, body, &[], copied, &[]);
-        self.emit.b.switch_to_block(body);
+        self.emit.enter(body);
         let from = self.emit.b.ins().iadd(array, offset);
         let to = self.emit.b.ins().iadd(elements, offset);
         let element = self.emit.load(I64, from, cell(ARRAY_HEADER));
         self.emit.b.ins().store(UNALIGNED, element, to, 0);
         let next = self.emit.b.ins().iadd_imm_s(offset, 8);
         self.emit.b.ins().jump(head, &[next.into()]);
-        self.emit.b.switch_to_block(copied);
+        self.emit.b.seal_block(head);
+        self.emit.enter(copied);
         let after = self.emit.b.ins().iadd(elements, bytes);
         self.emit.b.def_var(self.open_loop.top, after);
         self.emit.b.ins().jump(done, &[top.into()]);
-        self.emit.b.switch_to_block(done);
+        self.emit.enter(done);
         self.set_int(dst.0, result);
     }
 
@@ -253,7 +254,7 @@ impl Function<'_, '_> {
         let done = self.emit.b.create_block();
         let slot = self.emit.b.append_block_param(done, I64);
         if active {
-            let (here, slow) = (self.emit.b.create_block(), self.emit.b.create_block());
+            let (here, slow) = (self.emit.b.create_block(), self.emit.cold_block());
             let header = self.emit.load(I64, array, 0);
             let finished = self.is_finished(header);
             let recorded = self.emit.b.use_var(self.open_loop.active);
@@ -264,7 +265,7 @@ impl Function<'_, '_> {
             let plain = self.emit.truth(plain);
             let plain = self.emit.b.ins().band(plain, recorded);
             self.emit.b.ins().brif(plain, here, &[], slow, &[]);
-            self.emit.b.switch_to_block(here);
+            self.emit.enter(here);
             let slot = self.emit.load(I64, self.context, layout::TAPE_NEXT_SLOT);
             let end = self.emit.b.ins().iadd(slot, count);
             self.emit.store(end, self.context, layout::TAPE_NEXT_SLOT);
@@ -278,15 +279,19 @@ impl Function<'_, '_> {
             self.emit.store(header, array, 0);
             self.emit.store(slot, array, cell(FIRST));
             self.emit.b.ins().jump(done, &[slot.into()]);
-            self.emit.b.switch_to_block(slow);
+            self.emit.enter(slow);
         }
         self.put_top();
-        let active = self.emit.int(i64::from(active));
-        let found = self.emit.value_of(Helper::RegionFinish, &[self.context, array, active]);
+        let is_active = self.emit.int(i64::from(active));
+        let params = [self.context, array, is_active];
+        let found = match active {
+            true => self.emit.call_cold(Helper::RegionFinish, &params),
+            false => self.emit.value_of(Helper::RegionFinish, &params),
+        };
         let stopped = self.emit.b.ins().icmp_imm_s(IntCC::SignedLessThan, found, 0);
         self.trap_if(stopped, |_| ());
         self.emit.b.ins().jump(done, &[found.into()]);
-        self.emit.b.switch_to_block(done);
+        self.emit.enter(done);
         self.set_int(first.0, slot);
         self.set_int(len.0, count);
         self.set_reference(dst.0, array);
@@ -307,7 +312,7 @@ impl Function<'_, '_> {
         let active = self.emit.b.use_var(self.open_loop.active);
         self.emit.b.ins().brif(active, record, &[], done, &constants);
 
-        self.emit.b.switch_to_block(record);
+        self.emit.enter(record);
         let (top, end) = (self.emit.b.use_var(self.open_loop.top), self.emit.b.use_var(self.open_loop.end));
         let free = self.emit.b.ins().isub(end, top);
         let needed = site.layout.tail_bytes(0) + PADDING_MAX;
@@ -317,7 +322,7 @@ impl Function<'_, '_> {
         let other = self.emit.b.ins().bor(full, foreign);
         let (slow, here) = (self.emit.cold_block(), self.emit.b.create_block());
         self.emit.b.ins().brif(other, slow, &[], here, &[]);
-        self.emit.b.switch_to_block(here);
+        self.emit.enter(here);
         let first = self.complete_trail(site, top);
         let found: Vec<BlockArg> = slots
             .iter()
@@ -328,10 +333,10 @@ impl Function<'_, '_> {
             .collect();
         self.emit.b.ins().jump(done, &found);
 
-        self.emit.b.switch_to_block(slow);
+        self.emit.enter(slow);
         let found: Vec<BlockArg> = self.end_by_helper(number).into_iter().map(BlockArg::from).collect();
         self.emit.b.ins().jump(done, &found);
-        self.emit.b.switch_to_block(done);
+        self.emit.enter(done);
         self.set_outputs(site, &words);
     }
 

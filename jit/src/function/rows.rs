@@ -86,7 +86,7 @@ impl Function<'_, '_> {
             Inst::IAdd { dst, a, b } => {
                 let constants = &self.constants;
                 let step = |from: IntReg, by: IntReg| {
-                    let by = *constants.get(&by.0)?;
+                    let by = constants.int(by.0)?;
                     (by >= 0).then_some((from, by))
                 };
                 let moved = step(a, b).or_else(|| step(b, a));

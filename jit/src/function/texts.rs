@@ -12,7 +12,6 @@ impl Function<'_, '_> {
     pub(super) fn trap_with(&mut self, number: Site<TextSite>) {
         let params = self.shown(number);
         self.emit.call(Helper::TrapWith, &params);
-        self.fetch_fuel();
         self.stop();
     }
 
@@ -21,14 +20,14 @@ impl Function<'_, '_> {
         let listens = self.emit.b.ins().uload8(I64, super::TRUSTED, self.context, layout::LISTENS);
         let (heard, next) = (self.emit.cold_block(), self.emit.b.create_block());
         self.emit.b.ins().brif(listens, heard, &[], next, &[]);
-        self.emit.b.switch_to_block(heard);
+        self.emit.enter(heard);
         let mut params = self.shown(number);
         params.push(self.emit.b.ins().iconst(I32, i64::from(self.at.0)));
         let status = self.emit.value_of(Helper::Trace, &params);
         self.stop_if(status);
         self.fetch_fuel();
         self.emit.b.ins().jump(next, &[]);
-        self.emit.b.switch_to_block(next);
+        self.emit.enter(next);
     }
 
     /// Hands over what a text shows. Returns what its helper takes.

@@ -5,13 +5,13 @@
 //! arrays' lengths, fuel and the slab of tape leave room for it, it runs [`GROUP`] rounds at a time that test nothing
 //! of that, and the rest as any other loop: what each round does, and in which order, is the same.
 
+use super::constants::Constants;
 use super::deep::Plane;
 use super::{Function, cell};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{Block, InstBuilder, Value};
 use cranelift_frontend::Variable;
-use dualvm_vm::isa::Bank;
 use dualvm_vm::native::layout::{CAPACITY, LEN};
 use dualvm_vm::native::{Form, Inst, IntReg, LoopSite, Position, RefReg, Site, Stream};
 use std::collections::{BTreeMap, BTreeSet};
@@ -131,7 +131,7 @@ impl TightLoop {
 pub(super) fn loops(
     stream: &Stream,
     leaders: &BTreeSet<Position>,
-    constants: &BTreeMap<u16, i64>,
+    constants: &Constants,
     depth: u32,
 ) -> BTreeMap<Position, TightLoop> {
     let mut found = BTreeMap::new();
@@ -284,6 +284,7 @@ fn references(stream: &Stream, start: Position, end: Position) -> Option<BTreeMa
             }
             Form::Pure(_) | Form::Mov { .. } | Form::Const { .. } | Form::Passive { .. } => {}
             Form::Jump { .. } | Form::Branch { .. } | Form::BackJump { .. } | Form::BackBranch { .. } => {}
+            Form::CheckedJump { .. } | Form::CheckedBranch { .. } => {}
             Form::Trap { .. } | Form::TrapWith { .. } => {}
             // Objects stay where they are, but its function takes fuel, which is reckoned for several rounds at once.
             Form::Trace { site } if !stream.texts[site].calls => {}
@@ -317,7 +318,7 @@ fn references(stream: &Stream, start: Position, end: Position) -> Option<BTreeMa
 }
 
 /// What a loop of one block counts, if it does.
-fn counted(stream: &Stream, constants: &BTreeMap<u16, i64>, start: Position, end: Position) -> Option<Counted> {
+fn counted(stream: &Stream, constants: &Constants, start: Position, end: Position) -> Option<Counted> {
     let code = &stream.code[start.index()..end.index()];
     let (condition, site, exit, cost) = match stream.code[end.index()] {
         Inst::LoopStep { cond, site: number } => {
@@ -342,7 +343,7 @@ fn counted(stream: &Stream, constants: &BTreeMap<u16, i64>, start: Position, end
     let step_at = only(index)?;
     let Inst::IAdd { a, b, .. } = code[step_at] else { return None };
     let by = if a == index { b } else { a };
-    let counts_by_one = (a == index || b == index) && constants.get(&by.0) == Some(&1);
+    let counts_by_one = (a == index || b == index) && constants.int(by.0) == Some(1);
     if !counts_by_one || step_at > test_at || writes(bound).next().is_some() {
         return None;
     }
@@ -352,9 +353,9 @@ fn counted(stream: &Stream, constants: &BTreeMap<u16, i64>, start: Position, end
     let mut others = BTreeSet::new();
     for (at, inst) in code.iter().enumerate() {
         let shift = match *inst {
-            Inst::IAdd { dst, a, b } if a == index => constants.get(&b.0).map(|&by| (dst, by)),
-            Inst::IAdd { dst, a, b } if b == index => constants.get(&a.0).map(|&by| (dst, by)),
-            Inst::ISub { dst, a, b } if a == index => constants.get(&b.0).map(|&by| (dst, by.saturating_neg())),
+            Inst::IAdd { dst, a, b } if a == index => constants.int(b.0).map(|by| (dst, by)),
+            Inst::IAdd { dst, a, b } if b == index => constants.int(a.0).map(|by| (dst, by)),
+            Inst::ISub { dst, a, b } if a == index => constants.int(b.0).map(|by| (dst, by.saturating_neg())),
             _ => None,
         };
         if let Some((register, by)) = shift
@@ -399,27 +400,6 @@ fn writes_int(stream: &Stream, inst: &Inst, register: IntReg) -> bool {
     let mut writes = false;
     inst.for_each_reg(stream, |reg, def| writes |= def && reg == register.into());
     writes
-}
-
-/// The integer registers that hold one number throughout a function.
-pub(super) fn constants(stream: &Stream) -> BTreeMap<u16, i64> {
-    let mut constants: BTreeMap<u16, i64> = BTreeMap::new();
-    let mut others: BTreeSet<u16> = (0..stream.int_params as u16).collect();
-    for inst in &stream.code {
-        if let Inst::IConst { dst, value } = *inst {
-            if *constants.entry(dst.0).or_insert(value) != value {
-                others.insert(dst.0);
-            }
-            continue;
-        }
-        inst.for_each_reg(stream, |reg, def| {
-            if def && reg.bank == Bank::Int {
-                others.insert(reg.index);
-            }
-        });
-    }
-    constants.retain(|register, _| !others.contains(register));
-    constants
 }
 
 impl Function<'_, '_> {
@@ -534,7 +514,7 @@ impl Function<'_, '_> {
         }
         self.emit.b.ins().brif(room, group, &[], single, &[]);
 
-        self.emit.b.switch_to_block(group);
+        self.emit.enter(group);
         for round in 0..GROUP {
             let pushed = round as usize * counted.pushed;
             self.group = Some(GroupRound { first_len, pushed, first: index, round: round as usize });
@@ -570,7 +550,7 @@ impl Function<'_, '_> {
 
         self.at = tight.start;
         self.rows.forget();
-        self.emit.b.switch_to_block(single);
+        self.emit.enter(single);
     }
 
     /// How far from the group's first index the element is that a register is the index of, in the rounds of a group.
@@ -579,6 +559,16 @@ impl Function<'_, '_> {
         let counted = self.inside.as_ref()?.counted.as_ref()?;
         let by = counted.near.get(&index)?;
         Some((group.first, by + group.round as i64))
+    }
+
+    /// Notes that all jumps from before a position are written: nothing else leads to the head of a tight loop.
+    pub(super) fn seal_tight(&mut self, end: Position) {
+        if let Some(TightLoop { end: last, head, .. }) = &mut self.inside
+            && *last < end
+            && let Some(head) = head.take()
+        {
+            self.emit.b.seal_block(head);
+        }
     }
 
     /// The block that a jump from here goes to: the next round of a tight loop loads nothing again.

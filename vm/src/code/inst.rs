@@ -93,10 +93,14 @@ macro_rules! for_each_inst {
                 /// Selection of references: `dst = a` if `c ≠ 0`, else `b`.
                 PSelect (dst(def ref), c(use int), a(use ref), b(use ref)) [];
 
-                /// Continues at `target`, which is further on.
+                /// Continues at `target`, which is further on. Fuel that runs out is found further on, too.
                 Jump (target(target), cost(cost)) [ends];
-                /// Continues at `then` if `cond ≠ 0`, else at `other`; both are further on.
+                /// Continues at `then` if `cond ≠ 0`, else at `other`; both are further on. Fuel is as for a jump.
                 Branch (cond(use int), then(target), other(target), cost(cost)) [ends];
+                /// A jump that goes back in the bytecode, where fuel is looked at, but not in this stream.
+                CheckedJump (target(target), cost(cost)) [ends];
+                /// A branch that may go back in the bytecode, where fuel is looked at, but doesn't in this stream.
+                CheckedBranch (cond(use int), then(target), other(target), cost(cost)) [ends];
                 /// A jump that goes back: it counts as a round of a loop.
                 BackJump (target(target), cost(cost)) [ends];
                 /// A branch that may go back: where it does, it counts as a round of a loop.

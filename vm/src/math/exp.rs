@@ -2,25 +2,34 @@
 //!
 //! `eˣ = 2^(k/128) eʳ`, with `k` the nearest integer to `128 x / ln 2`: the power of two comes from a table, the rest
 //! from a short polynomial (Tang 1989, "Table-driven implementation of the exponential function in IEEE floating-point
-//! arithmetic"). No operation is fused, so that every target computes the same bits.
+//! arithmetic"). No operation is fused, so that every target computes the same bits. A generator of native code may
+//! write [`ordinary`] out, operation by operation; what it takes for that is public here.
 
 /// `128 / ln 2`.
-const STEPS_PER_UNIT: f64 = 184.6649652337873;
+pub const STEPS_PER_UNIT: f64 = 184.6649652337873;
 
 /// `ln 2 / 128` in two parts. The first has so few bits that its product with any `k` that occurs is exact.
-const STEP: [f64; 2] = [0.005415212347998022, 1.2655086083325438e-13];
+pub const STEP: [f64; 2] = [0.005415212347998022, 1.2655086083325438e-13];
 
 /// Chebyshev interpolation of `(eʳ - 1 - r) / r²` on `|r| ≤ ln 2 / 256`. The error it causes in `eʳ` is below 2⁻⁶³.
-const POLYNOMIAL: [f64; 4] = [0.4999999999999907, 0.16666666666666533, 0.041666676850831016, 0.008333334788213917];
+pub const POLYNOMIAL: [f64; 4] = [0.4999999999999907, 0.16666666666666533, 0.041666676850831016, 0.008333334788213917];
 
 /// Adding and subtracting it rounds to an integer; in between, that integer is in the low bits of the sum.
-const ROUND_TO_INTEGER: f64 = 6_755_399_441_055_744.0;
+pub const ROUND_TO_INTEGER: f64 = 6_755_399_441_055_744.0;
+
+/// Arguments that are smaller, of either sign, are [`ordinary`]: `2^(k/128)` and the result are normal.
+pub const ORDINARY_BOUND: f64 = 512.0;
+
+/// Powers of two in an octave.
+pub const POWERS_LEN: u64 = 128;
+/// `k`, shifted by so many bits, is a power of two's exponent; see [`POWERS`].
+pub const EXPONENT_SHIFT: u32 = 45;
 
 /// `eˣ`; see [`super::exp()`].
 #[inline(always)]
 pub(super) fn exp(x: f64) -> f64 {
-    // In this range, 2^(k/128) and the result are normal. NaN is not in it.
-    if x.abs() < 512.0 { ordinary(x, 0.0) } else { exp_at_edges(x) }
+    // NaN is not in this range.
+    if x.abs() < ORDINARY_BOUND { ordinary(x, 0.0) } else { exp_at_edges(x) }
 }
 
 /// `eˣ` at and beyond overflow and underflow, and for NaN.
@@ -40,7 +49,7 @@ fn exp_at_edges(x: f64) -> f64 {
 /// `e^(high + low)` for a `low` that is small beside `high`.
 #[inline(always)]
 pub(super) fn exp_of_sum(high: f64, low: f64) -> f64 {
-    if high.abs() < 512.0 { ordinary(high, low) } else { exp_of_sum_at_edges(high, low) }
+    if high.abs() < ORDINARY_BOUND { ordinary(high, low) } else { exp_of_sum_at_edges(high, low) }
 }
 
 /// [`exp_of_sum`] at and beyond overflow and underflow.
@@ -63,11 +72,13 @@ fn reduce(high: f64, low: f64) -> (u64, f64) {
 /// The bits of `2^(k/128)` and its relative correction; the exponent wraps around where the power is out of range.
 #[inline(always)]
 fn power_of_two(k: u64) -> (u64, f64) {
-    let (bits, correction) = POWERS[(k % 128) as usize];
+    let [bits, correction] = POWERS[(k % POWERS_LEN) as usize];
     // The table's bits are less the fraction of `k` in the exponent's place, so that all of `k` can be added.
-    (bits.wrapping_add(k << 45), correction)
+    (bits.wrapping_add(k << EXPONENT_SHIFT), f64::from_bits(correction))
 }
 
+/// `e^(high + low)` where neither the power of two nor the result is out of range. Without `low`, the sum with it is
+/// left out: a zero's sign is all that it changes, and the next sum loses that.
 #[inline(always)]
 fn ordinary(high: f64, low: f64) -> f64 {
     let (k, rest) = reduce(high, low);
@@ -97,9 +108,19 @@ fn scaled(high: f64, low: f64) -> f64 {
     f64::MIN_POSITIVE * result
 }
 
-/// For `i` of 128, the bits of `2^(i/128)` less `i · 2⁴⁵`, and the relative error of that double.
+/// For `i` of 128, the bits of `2^(i/128)` less `i · 2⁴⁵`, and those of the relative error of that double.
+pub static POWERS: [[u64; 2]; POWERS_LEN as usize] = {
+    let mut powers = [[0; 2]; POWERS_LEN as usize];
+    let mut i = 0;
+    while i < powers.len() {
+        powers[i] = [POWERS_AND_ERRORS[i].0, POWERS_AND_ERRORS[i].1.to_bits()];
+        i += 1;
+    }
+    powers
+};
+
 #[rustfmt::skip]
-const POWERS: [(u64, f64); 128] = [
+const POWERS_AND_ERRORS: [(u64, f64); POWERS_LEN as usize] = [
     (0x3ff0_0000_0000_0000, 0.0),
     (0x3fef_f63d_a9fb_3335, 9.447885451727066e-17),
     (0x3fef_ec9a_3e77_8061, -1.507066976926039e-17),

@@ -186,10 +186,10 @@ helpers! {
     /// The word here of a component of an element: [`NO_WORD`] if the run has to stop.
     ComponentWord = component_word_of(context: Context, array: Ref, part: u64, index: u64) -> u64, rare;
     /// Turns a builder that the open region has begun into an array: its first slot, or -1 if the run has to stop.
-    RegionFinish = region_finish(context: Context, builder: Ref, active: u64) -> i64;
+    RegionFinish = region_finish(context: Context, builder: Ref, active: u64) -> i64, rare;
     /// A cell with a copy of an array in the trail of the open region, or with the array; `i64::MIN` if the run has to
     /// stop.
-    ArrayCopy = array_copy(context: Context, array: Ref) -> i64;
+    ArrayCopy = array_copy(context: Context, array: Ref) -> i64, rare;
     /// Turns a builder into an array: a status.
     Finish = finish(context: Context, builder: Ref) -> u64;
     /// Appends a range of an array to a builder: a status.

@@ -7,7 +7,7 @@ mod regions;
 pub(super) use regions::PlannedRegion;
 
 use super::checks::Checks;
-use super::flow::{Block, FlowGraph};
+use super::flow::{Block, FlowGraph, leads_back};
 use super::loop_detection::Loop;
 use super::segmentation::Segment;
 use super::{Grain, Prepared};
@@ -600,12 +600,15 @@ impl<'a> Emitter<'a> {
                 // Fuel is charged where a primal run charges it.
                 let cost = std::mem::take(&mut self.cost);
                 let target = self.here().next();
-                self.push(block.end - 1, Inst::Jump { target, cost });
+                let back = leads_back(self.body, block.end - 1);
+                let inst = if back { Inst::CheckedJump { target, cost } } else { Inst::Jump { target, cost } };
+                self.push(block.end - 1, inst);
             }
         }
         site.cost = self.cost;
         site.end = self.here();
         let last = path.last().expect("a path has blocks").end - 1;
+        site.checks_fuel = leads_back(self.body, last);
         self.push(last, Inst::LoopEnd { site: number });
         if exit != next {
             self.jump(last, exit, 0);

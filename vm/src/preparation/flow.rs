@@ -49,6 +49,14 @@ impl ControlFlow for Body {
     }
 }
 
+/// Whether an instruction may lead to itself or back. Fuel is looked at where one does, and wherever functions are
+/// called and return; so nothing goes on forever, and where fuel runs out is the same for every stream of a body.
+pub(super) fn leads_back(body: &Body, at: u32) -> bool {
+    let mut back = false;
+    body.for_each_target(at as usize, |target| back |= target <= at);
+    back
+}
+
 impl Stream {
     /// The basic blocks that control may come to from the start, in the order of the code.
     pub fn blocks(&self) -> Vec<Range<Position>> {

@@ -70,6 +70,9 @@ pub struct LoopSite {
     pub end: Position,
     /// Fuel of what `LoopStep` ends.
     pub cost: u32,
+    /// Whether fuel is looked at there, and not elsewhere in the path: a branch in the bytecode is there that may go
+    /// back.
+    pub checks_fuel: bool,
 }
 
 impl InSite for LoopSite {

@@ -497,7 +497,11 @@ macro_rules! define_execute {
                             Inst::LoopStep { cond, site } => {
                                 let site = stream.loops.at(site);
                                 limit!(loop_step(site, &mut self.exec.tape, reals, ints));
-                                charge!(site.cost);
+                                if site.checks_fuel {
+                                    charge!(site.cost);
+                                } else {
+                                    fuel -= i64::from(site.cost);
+                                }
                                 if (*ints.add(cond.index()) != 0) != site.while_true {
                                     go!(site.end);
                                 }
@@ -551,11 +555,20 @@ macro_rules! define_execute {
                             | Inst::RegionFinish { .. }
                             | Inst::RegionEnd { .. } => unreachable!("streams for primal runs have no regions"),
 
+                            // Fuel is looked at where code goes round, calls or returns.
                             Inst::Jump { target, cost } => {
-                                charge!(cost);
+                                fuel -= i64::from(cost);
                                 go!(target);
                             }
                             Inst::Branch { cond, then, other, cost } => {
+                                fuel -= i64::from(cost);
+                                go!(if *ints.add(cond.index()) != 0 { then } else { other });
+                            }
+                            Inst::CheckedJump { target, cost } => {
+                                charge!(cost);
+                                go!(target);
+                            }
+                            Inst::CheckedBranch { cond, then, other, cost } => {
                                 charge!(cost);
                                 go!(if *ints.add(cond.index()) != 0 { then } else { other });
                             }

@@ -3,7 +3,7 @@
 use super::{Emitter, unresolved};
 use crate::bytecode::isa::{Bank, Op};
 use crate::code::{Inst, IntReg, Position, RealReg, RefReg, Site, SwitchSite};
-use crate::preparation::flow::Block;
+use crate::preparation::flow::{Block, leads_back};
 use crate::preparation::region_detection::Region;
 use crate::records::region::{RegionPlan, RegionSite, SaveSite};
 use std::collections::BTreeMap;
@@ -158,7 +158,9 @@ impl Emitter<'_> {
             inst.for_each_target_mut(|target| *target = writing.resolve(*target));
             match *inst {
                 Inst::Jump { target, cost } if target <= at => *inst = Inst::BackJump { target, cost },
-                Inst::Branch { cond, then, other, cost } if then.min(other) <= at => {
+                Inst::Branch { cond, then, other, cost } | Inst::CheckedBranch { cond, then, other, cost }
+                    if then.min(other) <= at =>
+                {
                     *inst = Inst::BackBranch { cond, then, other, cost };
                 }
                 Inst::Switch { site, .. } => {
@@ -270,7 +272,12 @@ impl Emitter<'_> {
         match inst.op {
             Op::Branch => {
                 let (then, other) = (of(writing, inst.low()), of(writing, inst.high()));
-                self.push(at, Inst::Branch { cond: IntReg(inst.a), then, other, cost });
+                let cond = IntReg(inst.a);
+                let inst = match leads_back(self.body, at) {
+                    true => Inst::CheckedBranch { cond, then, other, cost },
+                    false => Inst::Branch { cond, then, other, cost },
+                };
+                self.push(at, inst);
             }
             _ => {
                 let first = inst.low() as usize;

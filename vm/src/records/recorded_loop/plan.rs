@@ -67,6 +67,7 @@ impl LoopPlan {
             body: Position::default(),
             end: Position::default(),
             cost: 0,
+            checks_fuel: true,
         };
         LoopPlan { site, code: Some(code), copies: registers.copies }
     }
@@ -93,6 +94,7 @@ fn inactive_site(while_true: bool, outputs: Box<[(u16, OutputWord)]>, push: Opti
         body: Position::default(),
         end: Position::default(),
         cost: 0,
+        checks_fuel: true,
     }
 }
 
