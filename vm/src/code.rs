@@ -26,7 +26,7 @@ pub use site::{
     TaskSite, TextSite,
 };
 pub(crate) use site::{HostSite, InSite, Leads};
-pub(crate) use straight::{align_dispatch, align_function, cell, run_straight, value_of};
+pub(crate) use straight::{align_dispatch, align_function, cell, choose, run_straight, value_of};
 
 use crate::records::recorded_loop::LoopSite;
 use crate::records::region::{RegionSite, SaveSite};

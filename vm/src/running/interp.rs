@@ -20,7 +20,7 @@ use super::trace::Place;
 use super::worker::Worker;
 use crate::bytecode::isa::Bank;
 use crate::bytecode::module::FuncId;
-use crate::code::{Inst, Mode, Position, align_dispatch, align_function, cell, for_each_inst, value_of};
+use crate::code::{Inst, Mode, Position, align_dispatch, align_function, cell, choose, for_each_inst, value_of};
 use crate::math;
 use crate::memory::heap::{self, ARRAY_HEADER, CAPACITY, LEN, Ref, Roots, chain, planes};
 use crate::memory::kept;
@@ -562,7 +562,7 @@ macro_rules! define_execute {
                             }
                             Inst::Branch { cond, then, other, cost } => {
                                 fuel -= i64::from(cost);
-                                go!(if *ints.add(cond.index()) != 0 { then } else { other });
+                                go!(choose(*ints.add(cond.index()) != 0, then, other));
                             }
                             Inst::CheckedJump { target, cost } => {
                                 charge!(cost);
