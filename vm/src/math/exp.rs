@@ -3,7 +3,7 @@
 //! `eˣ = 2^(k/128) eʳ`, with `k` the nearest integer to `128 x / ln 2`: the power of two comes from a table, the rest
 //! from a short polynomial (Tang 1989, "Table-driven implementation of the exponential function in IEEE floating-point
 //! arithmetic"). No operation is fused, so that every target computes the same bits. A generator of native code may
-//! write [`ordinary`] out, operation by operation; what it takes for that is public here.
+//! write [`exp()`](super::exp()) out, operation by operation; what it takes for that is public here.
 
 /// `128 / ln 2`.
 pub const STEPS_PER_UNIT: f64 = 184.6649652337873;
@@ -17,7 +17,7 @@ pub const POLYNOMIAL: [f64; 4] = [0.4999999999999907, 0.16666666666666533, 0.041
 /// Adding and subtracting it rounds to an integer; in between, that integer is in the low bits of the sum.
 pub const ROUND_TO_INTEGER: f64 = 6_755_399_441_055_744.0;
 
-/// Arguments that are smaller, of either sign, are [`ordinary`]: `2^(k/128)` and the result are normal.
+/// For arguments that are smaller, of either sign, `2^(k/128)` and the result are normal.
 pub const ORDINARY_BOUND: f64 = 512.0;
 
 /// Powers of two in an octave.
