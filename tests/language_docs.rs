@@ -4,9 +4,12 @@
 //! =>` what its gradient is; `=> error: …` how it fails; and `def x = … -- => 3.0` what a constant is. A block of code
 //! with a mistake has the first line of the message in a comment. `DUALVM_BLESS=1` rewrites what is said.
 
+#[path = "support/commands.rs"]
+mod commands;
 #[path = "support/program.rs"]
 mod program;
 
+use commands::words;
 use program::Workspace;
 use std::fs;
 use std::path::Path;
@@ -79,21 +82,6 @@ fn refused(workspace: &Workspace, line: &str) -> Option<String> {
     line.strip_prefix("-- ")?;
     let finished = workspace.run(&["check", "page.dual"]);
     Some(format!("-- {}", finished.stderr.lines().next().unwrap_or_default()))
-}
-
-/// Cuts a call into words as a shell does, as far as the page needs it: single quotes, and white space.
-fn words(call: &str) -> Vec<String> {
-    let mut words = vec![String::new()];
-    let mut quoted = false;
-    for c in call.chars() {
-        match c {
-            '\'' => quoted = !quoted,
-            c if c.is_whitespace() && !quoted => words.push(String::new()),
-            c => words.last_mut().expect("there is always a word").push(c),
-        }
-    }
-    words.retain(|word| !word.is_empty());
-    words
 }
 
 #[test]

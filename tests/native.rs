@@ -1,6 +1,7 @@
 //! Native code against the interpreter: bit for bit the same values, gradients, fuel and records.
 
-use dualvm::{CallOptions, Config, Engine, Function, Jit, Module, Stats, Thresholds, Value};
+use dualvm::{CallOptions, Config, Engine, Function, Jit, Limits, Module, Stats, Thresholds, Value};
+use std::collections::BTreeSet;
 
 /// Engines that run everything natively, or change over in the middle.
 fn native_engines() -> Vec<(&'static str, Engine)> {
@@ -136,4 +137,76 @@ fn exponentials_are_the_same_to_the_last_bit() {
     // A sum of numbers only has no NaN to hide behind.
     let finite: Vec<f64> = xs.iter().copied().filter(|x| x.abs() < 700.0).collect();
     assert_eq!(bits("total", Jit::Off, &finite), bits("total", Jit::Always, &finite));
+}
+
+/// Checks that a call with too little fuel, of any amount, ends at the same place in all engines and modes.
+fn check_fuel(file: &str, text: &str, args: &[Value]) {
+    let load = |jit| Module::load(&engine(jit), file, text.as_bytes()).unwrap_or_else(|error| panic!("{error}"));
+    let [off, always] = [Jit::Off, Jit::Always].map(|jit| load(jit).function("f").expect("it is exported"));
+    let (_, stats) = off.call_with(args, &CallOptions::default()).unwrap_or_else(|error| panic!("{error}"));
+    let mut places = BTreeSet::new();
+    for fuel in 0..stats.instructions {
+        let options = CallOptions::with_limits(Limits { fuel, ..Limits::default() });
+        let expected = off.call_with(args, &options).expect_err("there is too little").to_string();
+        assert!(expected.contains("out of fuel"), "{fuel}: {expected}");
+        let others = [
+            always.call_with(args, &options).map(|_| ()),
+            off.value_and_grad_with(args, &options).map(|_| ()),
+            always.value_and_grad_with(args, &options).map(|_| ()),
+        ];
+        for (n, other) in others.into_iter().enumerate() {
+            assert_eq!(other.expect_err("there is too little").to_string(), expected, "{file}, {fuel}, {n}");
+        }
+        places.insert(expected);
+    }
+    assert!(places.len() > 2, "{places:?}");
+}
+
+#[test]
+fn fuel_runs_out_at_the_same_place_in_all_engines_and_modes() {
+    let xs = Value::Reals((0..12).map(|i| (0.9 * f64::from(i)).sin().abs()).collect());
+    // A region with loops and branches in it.
+    let nest = "def f (xs : Array Real) : Real =
+  loop sum = 0.0 for i < length xs do
+    if xs[i] > 0.5 then
+      sum +
+        (loop product = 1.0 for j < i do
+          if j % 3 == 0
+          then product * xs[j]
+          else product + sin xs[j])
+    else
+      fst
+        (loop (rest, k) = (sum, i) while k > 0 do
+          (rest - xs[k], k / 2))";
+    check_fuel("nest.dual", nest, std::slice::from_ref(&xs));
+    // One whose rounds say which way they go back, so that what a branch leads to stands behind it in the stream.
+    let two_ways = "
+type t0 = array real
+func f0 \"f\" (t0, int) -> (real)
+  export (xs : Array Real @t0, n : Int) -> Real
+  regs 3 real, 4 int, t0
+{
+  const r0, 1.0
+  const r2, 0.5
+  iconst i1, 0
+  iconst i2, 1
+  jump L5
+L5:
+  elem r1, p0, i1
+  lt i3, r1, r2
+  iadd i1, i1, i2
+  branch i3, L9, L12
+L9:
+  add r0, r0, r1
+  ilt i3, i1, i0
+  branch i3, L5, L15
+L12:
+  mul r0, r0, r1
+  ilt i3, i1, i0
+  branch i3, L5, L15
+L15:
+  mul r0, r0, r0
+  ret (r0)
+}";
+    check_fuel("two_ways.dvs", two_ways, &[xs, Value::Int(12)]);
 }

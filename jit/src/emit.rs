@@ -1,6 +1,8 @@
 //! Writing Cranelift's representation: memory, calls out of native code, cold paths.
 
-use crate::shared::{scalar_signature, scalar_stub_signature, scalar_stub_symbol, scalar_symbol, signature};
+use crate::shared::{
+    RARELY_CALLED, scalar_signature, scalar_stub_signature, scalar_stub_symbol, scalar_symbol, signature,
+};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{F64, I32, I64};
 use cranelift_codegen::ir::{
@@ -218,9 +220,8 @@ impl<'a> Emit<'a> {
     }
 
     /// The same for rare operands of what is written out else, one of [`RARELY_CALLED`]: no register has to be saved.
-    ///
-    /// [`RARELY_CALLED`]: crate::shared::RARELY_CALLED
     pub(crate) fn call_scalar_rarely(&mut self, op: Op, args: &[Value]) -> Value {
+        debug_assert!(RARELY_CALLED.contains(&op), "{op:?} has no stub");
         let function = match self.scalar_stubs.get(&op) {
             Some(&function) => function,
             None => {

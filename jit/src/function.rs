@@ -86,11 +86,11 @@ struct Function<'e, 'a> {
     rows: Rows,
     /// Loops in which no reference changes and nothing allocates, by the position of their head.
     tight: BTreeMap<Position, TightLoop>,
-    constants: Constants,
     /// The one that is being written.
     inside: Option<TightLoop>,
     /// The round of a counted loop that is written, if it is one of several that run without tests.
     group: Option<GroupRound>,
+    constants: Constants,
     /// The stream's blocks.
     code: Vec<Range<Position>>,
     /// The blocks that stream positions begin.

@@ -16,6 +16,14 @@ pub(crate) fn pure(inst: &Inst) -> Pure {
     inst.pure().expect("derived code is pure")
 }
 
+/// The real register that a move reads, if an instruction of derived code is one.
+pub(crate) fn moved(inst: &Inst) -> Option<u16> {
+    match pure(inst) {
+        Pure::PrimalMov { src, .. } => Some(src.0),
+        _ => None,
+    }
+}
+
 /// For each instruction, whether it is a strong product whose NaN would show in the results, and which may be written
 /// as a plain product therefore. A NaN shows if everything between it and the results hands NaN on, or leaves it out
 /// altogether as a selection does.
@@ -52,10 +60,27 @@ fn is_strict(op: Op) -> bool {
     matches!(op, Op::Add | Op::Sub | Op::Mul | Op::Div | Op::Neg | Op::Sqrt)
 }
 
+/// How a piece of derived code is written.
+pub(crate) struct Leniency {
+    /// For each instruction, whether it is a strong product that is written as a plain one.
+    pub(crate) products: Vec<bool>,
+    /// The real registers that are tested after the code.
+    pub(crate) tests: Vec<u16>,
+}
+
+impl Leniency {
+    /// Of code with so many real registers and these results.
+    pub(crate) fn new(registers: usize, code: &[Inst], results: impl IntoIterator<Item = u16>) -> Leniency {
+        let products = lenient_products(registers, code);
+        let tests = to_test(code, &products, results);
+        Leniency { products, tests }
+    }
+}
+
 /// Those of the results, real registers that hold them after the code, that have to be tested: if a lenient product
 /// gave NaN and that shows in any result, then in one of these. One that others are computed from with strict
 /// instructions is not tested beside them, nor is what no lenient product is in.
-pub(crate) fn to_test(code: &[Inst], lenient: &[bool], results: impl IntoIterator<Item = u16>) -> Vec<u16> {
+fn to_test(code: &[Inst], lenient: &[bool], results: impl IntoIterator<Item = u16>) -> Vec<u16> {
     let mut values = Values::default();
     for (inst, &lenient) in code.iter().zip(lenient) {
         values.follow(pure(inst), lenient);
@@ -183,9 +208,9 @@ mod tests {
 
     /// Which of the results of code with eight registers are tested.
     fn tested(code: &[Inst], results: &[u16]) -> Vec<u16> {
-        let mut tested = to_test(code, &lenient_products(8, code), results.iter().copied());
-        tested.sort_unstable();
-        tested
+        let mut tests = Leniency::new(8, code, results.iter().copied()).tests;
+        tests.sort_unstable();
+        tests
     }
 
     #[test]

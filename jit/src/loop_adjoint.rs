@@ -4,14 +4,14 @@
 //! iteration is added to memory; if it fails, the iteration is left to the interpreter.
 
 use crate::emit::{Emit, TRUSTED, UNALIGNED};
-use crate::lenient::{branch_on_nan, lenient_products, pure, to_test};
+use crate::lenient::{Leniency, branch_on_nan, moved};
 use crate::segment::Registers;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{F64, I64};
 use cranelift_codegen::ir::{Block, InstBuilder, Value};
 use cranelift_frontend::Variable;
 use dualvm_vm::isa::{Bank, Reg};
-use dualvm_vm::native::{Inst, LoopCode, LoopRun, Pure};
+use dualvm_vm::native::{Inst, LoopCode, LoopRun};
 use std::mem::offset_of;
 
 /// Iterations that run together.
@@ -27,6 +27,15 @@ pub(crate) fn iterations_written(code: &LoopCode) -> u64 {
 /// The register that an instruction of derived code writes.
 fn written(inst: &Inst) -> Reg {
     inst.pure_result().expect("derived code touches registers only")
+}
+
+/// How an iteration is written: its results are what it adds to elements and leaves to the next one.
+fn leniency(code: &LoopCode) -> Leniency {
+    let contributions = code.elements.iter().map(|element| element.contribution);
+    let moved = code.moves.iter().filter_map(moved);
+    let lasts = |reg: &Reg| reg.bank == Bank::Real && usize::from(reg.index) < code.frame.cleared;
+    let kept = code.body.iter().map(written).filter(lasts).map(|reg| reg.index);
+    Leniency::new(code.reals, &code.body, contributions.chain(moved).chain(kept))
 }
 
 /// Writes the function: see [`dualvm_vm::native::LoopFn`].
@@ -83,7 +92,9 @@ pub(crate) fn write(emit: &mut Emit<'_>, code: &LoopCode) {
     let zero = emit.int(0);
     let (done, at) = (emit.variable(zero), emit.variable(entries_end));
 
-    let iteration = Iteration { code, lasting: &lasting, arrays: &arrays, pushed, adjoints, last, done, at };
+    let lenient = leniency(code);
+    let iteration =
+        Iteration { code, lenient: &lenient, lasting: &lasting, arrays: &arrays, pushed, adjoints, last, done, at };
     let failed = emit.cold_block();
     let (head, single) = (emit.b.create_block(), emit.b.create_block());
     let (one, exit) = (emit.b.create_block(), emit.b.create_block());
@@ -130,6 +141,7 @@ pub(crate) fn write(emit: &mut Emit<'_>, code: &LoopCode) {
 /// What writing an iteration takes.
 struct Iteration<'a> {
     code: &'a LoopCode,
+    lenient: &'a Leniency,
     /// Registers that change and last: bank, number, variable.
     lasting: &'a [(Bank, usize, Variable)],
     /// For each array where its adjoints begin.
@@ -145,7 +157,7 @@ struct Iteration<'a> {
 impl Iteration<'_> {
     /// Writes one iteration. `registers` hold what doesn't change in the loop.
     fn write(&self, emit: &mut Emit<'_>, mut registers: Registers, failed: Block) {
-        let Iteration { code, lasting, arrays, pushed, adjoints, last, done, at } = *self;
+        let Iteration { code, lenient, lasting, arrays, pushed, adjoints, last, done, at } = *self;
         let [first_real, first_int] = code.frame.entry();
         let entry = code.layout.entry;
         let finished = emit.b.use_var(done);
@@ -178,19 +190,10 @@ impl Iteration<'_> {
             let value = emit.b.ins().load(I64, UNALIGNED, entries, entry.int(n) as i32);
             registers.ints[first_int + n] = Some(value);
         }
-        let lenient = lenient_products(code.reals, &code.body);
-        for (inst, &lenient) in code.body.iter().zip(&lenient) {
+        for (inst, &lenient) in code.body.iter().zip(&lenient.products) {
             registers.run(emit, inst, lenient);
         }
-        let contributions = code.elements.iter().map(|element| element.contribution);
-        let moved = code.moves.iter().filter_map(|inst| match pure(inst) {
-            Pure::PrimalMov { src, .. } => Some(src.0),
-            _ => None,
-        });
-        let lasts = |reg: &Reg| reg.bank == Bank::Real && usize::from(reg.index) < code.frame.cleared;
-        let kept = code.body.iter().map(written).filter(lasts).map(|reg| reg.index);
-        let tests = to_test(&code.body, &lenient, contributions.chain(moved).chain(kept));
-        let tests: Vec<Value> = tests.into_iter().map(|n| registers.real(n)).collect();
+        let tests: Vec<Value> = lenient.tests.iter().map(|&n| registers.real(n)).collect();
         branch_on_nan(emit, &tests, failed);
         for of_array in code.elements.chunk_by(|a, b| a.array == b.array) {
             let start = arrays[usize::from(of_array[0].array)];

@@ -5,7 +5,7 @@
 //! the interpreter.
 
 use crate::emit::{Emit, UNALIGNED};
-use crate::lenient::{branch_on_nan, lenient_products, pure, to_test};
+use crate::lenient::{Leniency, branch_on_nan, moved};
 use crate::segment::Registers;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{F64, I32, I64};
@@ -14,8 +14,8 @@ use cranelift_frontend::Variable;
 use dualvm_vm::isa::{Bank, Reg};
 use dualvm_vm::native::layout::{PART_LINK, STRIP_BYTES};
 use dualvm_vm::native::{
-    BlockAdjoint, BuilderAdjoint, COPIED_MAX, Edge, Inst, Pure, PushedTo, REGION_DONE, REGION_END, REGION_PAUSED,
-    RegionCode, RegionRun, Stream,
+    BlockAdjoint, BuilderAdjoint, COPIED_MAX, Edge, Inst, PushedTo, REGION_DONE, REGION_END, REGION_PAUSED, RegionCode,
+    RegionRun, Stream,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::offset_of;
@@ -45,6 +45,12 @@ pub(crate) fn rounds_written(number: usize, block: &BlockAdjoint) -> u64 {
     if is_grouped(number, block) { GROUP as u64 + 1 } else { 1 }
 }
 
+/// How a block is written: its results are what it adds to elements and leaves to others.
+fn leniency(code: &RegionCode, block: &BlockAdjoint) -> Leniency {
+    let contributions = block.elements.iter().map(|element| element.contribution);
+    Leniency::new(code.reals, &block.code, contributions.chain(block.moves.iter().filter_map(moved)))
+}
+
 /// Writes the function: see [`dualvm_vm::native::RegionFn`].
 pub(crate) fn write(emit: &mut Emit<'_>, code: &RegionCode) {
     let entry = emit.b.create_block();
@@ -69,9 +75,11 @@ pub(crate) fn write(emit: &mut Emit<'_>, code: &RegionCode) {
     };
     let (undone, paused) = (exit(emit), exit(emit));
     let done = emit.b.create_block();
+    let lenient: Vec<Leniency> = code.blocks.iter().map(|block| leniency(code, block)).collect();
     let mut writer = Writer {
         emit,
         code,
+        lenient: &lenient,
         blocks,
         starts,
         lasting_reals,
@@ -143,6 +151,8 @@ enum Trailing<'g> {
 struct Writer<'w, 'a> {
     emit: &'w mut Emit<'a>,
     code: &'w RegionCode,
+    /// How each block is written.
+    lenient: &'w [Leniency],
     blocks: Vec<Block>,
     /// For each block, where the code goes on that leads to what comes before it, or before the loop whose head it is.
     starts: Vec<Block>,
@@ -323,7 +333,7 @@ impl Writer<'_, '_> {
     /// one by one.
     fn loop_of_one_block(&mut self, number: usize, block: &BlockAdjoint) {
         let rounds = block.rounds.expect("a loop counts its rounds");
-        let hoisted = self.hoisted(block);
+        let hoisted = self.hoisted(number, block);
         let (head, group, single) =
             (self.emit.b.create_block(), self.emit.b.create_block(), self.emit.b.create_block());
         self.emit.b.ins().jump(head, &[]);
@@ -384,7 +394,7 @@ impl Writer<'_, '_> {
     }
 
     /// Computes what the rounds of a loop of one block don't change.
-    fn hoisted(&mut self, block: &BlockAdjoint) -> Hoisted {
+    fn hoisted(&mut self, number: usize, block: &BlockAdjoint) -> Hoisted {
         let mut arrays = BTreeMap::new();
         let written: BTreeSet<Reg> = block.code.iter().filter_map(Inst::pure_result).collect();
         for element in &block.elements {
@@ -398,9 +408,8 @@ impl Writer<'_, '_> {
         }
         let unchanged = self.unchanged(block);
         let mut known = self.registers();
-        let lenient = lenient_products(self.code.reals, &block.code);
         for n in (0..block.code.len()).filter(|&n| unchanged[n]) {
-            known.run(self.emit, &block.code[n], lenient[n]);
+            known.run(self.emit, &block.code[n], self.lenient[number].products[n]);
         }
         let pushed = match is_pushing_only(block) {
             true => block.builders.iter().map(|step| self.pushed_to(step.builder())).collect(),
@@ -514,19 +523,13 @@ impl Writer<'_, '_> {
         for step in &block.builders {
             self.builder(step, &mut registers, trailing, hoisted);
         }
-        let lenient = lenient_products(self.code.reals, &block.code);
+        let lenient = &self.lenient[number];
         let is_known = |n: usize| hoisted.is_some_and(|hoisted| hoisted.unchanged[n]);
         for (n, inst) in block.code.iter().enumerate().filter(|&(n, _)| !is_known(n)) {
-            registers.run(self.emit, inst, lenient[n]);
+            registers.run(self.emit, inst, lenient.products[n]);
         }
-        let contributions = block.elements.iter().map(|element| element.contribution);
-        let moved = block.moves.iter().filter_map(|inst| match pure(inst) {
-            Pure::PrimalMov { src, .. } => Some(src.0),
-            _ => None,
-        });
-        let tests = to_test(&block.code, &lenient, contributions.chain(moved));
-        if !tests.is_empty() {
-            let tests: Vec<Value> = tests.into_iter().map(|n| registers.real(n)).collect();
+        if !lenient.tests.is_empty() {
+            let tests: Vec<Value> = lenient.tests.iter().map(|&n| registers.real(n)).collect();
             let failed = self.emit.cold_block();
             branch_on_nan(self.emit, &tests, failed);
             let here = self.emit.b.current_block().expect("a block is being written");

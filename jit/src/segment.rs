@@ -4,7 +4,7 @@
 //! added; if it fails, the record is left to the interpreter.
 
 use crate::emit::{Emit, UNALIGNED};
-use crate::lenient::{branch_on_nan, lenient_products, pure, to_test};
+use crate::lenient::{Leniency, branch_on_nan, pure};
 use cranelift_codegen::ir::types::{F64, I32, I64};
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value};
 use dualvm_vm::isa::{Bank, Op, Reg};
@@ -50,15 +50,14 @@ pub(crate) fn write(emit: &mut Emit<'_>, segment: &SegmentCode) {
         let at = offset(layout.numbers.real(n));
         registers.reals[n] = Some(emit.b.ins().load(F64, UNALIGNED, trailer, at));
     }
-    let lenient = lenient_products(code.reals, &code.code);
-    for (inst, lenient) in code.code.iter().zip(&lenient) {
+    let lenient = Leniency::new(code.reals, &code.code, segment.contributions.iter().copied());
+    for (inst, lenient) in code.code.iter().zip(&lenient.products) {
         registers.run(emit, inst, *lenient);
     }
 
-    let tests = to_test(&code.code, &lenient, segment.contributions.iter().copied());
-    if !tests.is_empty() {
+    if !lenient.tests.is_empty() {
         let interpreted = emit.cold_block();
-        let tests: Vec<Value> = tests.into_iter().map(|reg| registers.real(reg)).collect();
+        let tests: Vec<Value> = lenient.tests.iter().map(|&reg| registers.real(reg)).collect();
         branch_on_nan(emit, &tests, interpreted);
         let here = emit.b.current_block();
         emit.enter(interpreted);
