@@ -28,9 +28,7 @@ mod writer;
 mod tests;
 
 use crate::bytecode::isa::{Bank, Inst, Op, Operand, Reg};
-use crate::bytecode::module::{
-    Body, FuncId, Function, Location, ModuleDef, TypeDef, TypeId, ValueType, assign_registers,
-};
+use crate::bytecode::module::{Body, FuncId, Function, Location, ModuleDef, ValueType, assign_registers};
 use crate::bytecode::verify::limits;
 use crate::preparation::flow::FlowGraph;
 use crate::preparation::segmentation::constant_registers;
@@ -40,7 +38,7 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
-use tangent_functions::{Param, Signature, TangentFunctions, Types, Written};
+use tangent_functions::{Builders, Param, Signature, TangentFunctions, Types, Written};
 use writer::{Declined, Writer};
 
 /// A function with more instructions isn't written out in place of an operator, and neither is a derivative that would
@@ -203,8 +201,7 @@ struct Site<'a> {
     callee: &'a Function,
     body: &'a Body,
     captures: usize,
-    /// The type of builders of reals.
-    builder: TypeId,
+    builders: &'a Builders,
     args: Vec<Reg>,
     results: Vec<Reg>,
     /// What the registers of the caller always hold, by bank.
@@ -255,7 +252,7 @@ enum Way {
 
 struct Expansion<'a> {
     def: &'a ModuleDef,
-    builder: TypeId,
+    builders: Builders,
     types: Types,
     /// For each function that was looked at, its new code and where that is from, if it has any.
     bodies: HashMap<FuncId, Option<(Body, Vec<u32>)>>,
@@ -274,14 +271,11 @@ struct Expansion<'a> {
 
 impl<'a> Expansion<'a> {
     fn of(def: &'a ModuleDef) -> Self {
-        let of_reals = TypeDef::Builder(ValueType::Real);
-        let builder = def.types.iter().position(|ty| *ty == of_reals).unwrap_or(def.types.len());
-        let builder = TypeId(builder as u32);
         let in_twins = only_in_twins(def);
         Expansion {
             def,
-            builder,
-            types: Types::of(def).with_builder(builder),
+            builders: Builders::of_module(def),
+            types: Types::of(def),
             bodies: HashMap::new(),
             reached: HashSet::new(),
             functions: RefCell::new(TangentFunctions::new(def)),
@@ -295,16 +289,14 @@ impl<'a> Expansion<'a> {
 
     /// The module with all that was written; `None` if nothing was.
     fn finish(self) -> Option<Expanded> {
-        let Expansion { def, builder, bodies, functions, sites, .. } = self;
+        let Expansion { def, builders, bodies, functions, sites, .. } = self;
         let functions = functions.into_inner();
         if functions.len() == 0 && !bodies.values().any(Option::is_some) {
             return None;
         }
         let mut expanded = def.clone();
         expanded.debug.calls.extend(sites.into_new());
-        if builder.index() == def.types.len() {
-            expanded.types.push(TypeDef::Builder(ValueType::Real));
-        }
+        expanded.types.extend(builders.into_added());
         let mut origins: HashMap<FuncId, Origins> = HashMap::new();
         for (func, (body, insts)) in bodies.into_iter().filter_map(|(func, body)| Some((func, body?))) {
             expanded.functions[func.index()].body = body;
@@ -417,7 +409,7 @@ impl<'a> Expansion<'a> {
                 callee,
                 body: new_body.map_or(&callee.body, |(body, _)| body),
                 captures: usize::from(*captures),
-                builder: self.builder,
+                builders: &self.builders,
                 args: args.clone(),
                 results: results.clone(),
                 constants,
@@ -487,7 +479,7 @@ impl<'a> Expansion<'a> {
         }
         spend(&mut self.left, effort)?;
         let registers = assign_registers(&params);
-        let (constants, builder) = (Constants::default(), self.builder);
+        let constants = Constants::default();
         let values = layout.iter().zip(&registers).filter(|(param, _)| matches!(param, Param::Value(_)));
         let args: Vec<Reg> = values.map(|(_, &reg)| reg).collect();
         let site = Site {
@@ -498,7 +490,7 @@ impl<'a> Expansion<'a> {
             callee,
             body,
             captures: 0,
-            builder,
+            builders: &self.builders,
             args,
             results: Vec::new(),
             constants: &constants,

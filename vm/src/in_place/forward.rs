@@ -11,6 +11,7 @@
 //! A call becomes a call of a function with tangents ([`super::tangent_functions`]), if any argument varies.
 
 mod calls;
+mod given;
 mod objects;
 mod scalars;
 mod varied;
@@ -21,6 +22,7 @@ use super::{Bank, Constants, FuncId, HashMap, Inst, Op, Operand, Reg, Site, Valu
 use crate::bytecode::module::{TypeDef, TypeId};
 use crate::preparation::flow::{Block, FlowGraph};
 pub(super) use calls::{is_call, write_call};
+use given::{GivenTangent, gives_reals_only};
 use std::collections::BTreeSet;
 use varied::{Activity, Rules, Varied};
 
@@ -75,50 +77,6 @@ pub(super) fn write_function(
         }
     }
     forward.run()
-}
-
-/// A tangent that a `jvp` is given.
-struct GivenTangent {
-    /// The parameter: its number, its type, and its register in the function.
-    parameter: usize,
-    ty: ValueType,
-    own: Reg,
-    /// The caller's registers.
-    arg: Reg,
-    tangent: Reg,
-}
-
-impl GivenTangent {
-    fn all(site: &Site<'_>) -> Result<Vec<GivenTangent>, Declined> {
-        let mut given = site.args[site.callee.params.len()..].iter();
-        let params = site.params().enumerate().skip(site.captures).filter(|(_, (ty, ..))| *ty != ValueType::Int);
-        params
-            .map(|(parameter, (ty, own, arg))| {
-                given.next().map(|&tangent| GivenTangent { parameter, ty, own, arg, tangent }).ok_or(Declined)
-            })
-            .collect()
-    }
-
-    /// Traps unless the tangent has the shape of the argument.
-    fn check_shape(&self, writer: &mut Writer, site: &Site<'_>) -> Result<(), Declined> {
-        let ValueType::Ref(id) = self.ty else { return Ok(()) };
-        match &site.module.types[id.index()] {
-            TypeDef::Array(ValueType::Real | ValueType::Int) => {
-                writer.emit(Op::SameLen, &[Operand::Use(self.arg), Operand::Use(self.tangent)])
-            }
-            TypeDef::Struct(fields) if fields.iter().all(|ty| ty.bank() != Bank::Ref) => Ok(()),
-            _ => Err(Declined),
-        }
-    }
-}
-
-/// Whether an operator's tangents of results of this type are what functions with tangents give: their integers are 0.
-fn gives_reals_only(site: &Site<'_>, id: TypeId) -> bool {
-    match &site.module.types[id.index()] {
-        TypeDef::Array(ty) => *ty == ValueType::Real,
-        TypeDef::Struct(fields) => fields.iter().all(|&ty| ty == ValueType::Real),
-        _ => false,
-    }
 }
 
 /// The tangent of a real register.

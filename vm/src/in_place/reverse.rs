@@ -526,7 +526,7 @@ impl Code<'_> {
                 self.active.push(load);
             }
         }
-        self.writer.array_like(array, ty, self.site.builder, |writer, at| {
+        self.writer.array_like(array, ty, self.site.builders.of(ValueType::Real)?, |writer, at| {
             let here = Reg::int(writer.int()?);
             let (sum, part) = (Reg::real(writer.real()?), Reg::real(writer.real()?));
             let mut total = zero;

@@ -2,6 +2,8 @@
 
 use super::writer::Declined;
 use crate::bytecode::module::{FuncId, Function, ModuleDef, TypeDef, TypeId, ValueType};
+use crate::bytecode::verify::limits;
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
@@ -114,12 +116,6 @@ impl Types {
         types
     }
 
-    /// A type that is a builder of reals, if the module has it or not.
-    pub(super) fn with_builder(mut self, builder: TypeId) -> Types {
-        self.0.resize(self.0.len().max(builder.index() + 1), true);
-        self
-    }
-
     /// Whether values of this type are reals, or objects that may hold some or lead to some.
     pub(super) fn hold_reals(&self, ty: ValueType) -> bool {
         match ty {
@@ -129,8 +125,51 @@ impl Types {
         }
     }
 
+    /// Builders that are added hold reals.
     pub(super) fn object_holds_reals(&self, id: TypeId) -> bool {
-        self.0[id.index()]
+        self.0.get(id.index()).copied().unwrap_or(true)
+    }
+}
+
+/// The types of builders that are written with. Those that a module doesn't have are added to it.
+pub(super) struct Builders {
+    known: RefCell<HashMap<ValueType, TypeId>>,
+    added: RefCell<Vec<TypeDef>>,
+    /// The number of types that the module has.
+    first: usize,
+}
+
+impl Builders {
+    pub(super) fn of_module(module: &ModuleDef) -> Builders {
+        let mut known = HashMap::new();
+        for (index, def) in module.types.iter().enumerate() {
+            if let TypeDef::Builder(element) = def {
+                known.entry(*element).or_insert(TypeId(index as u32));
+            }
+        }
+        Builders { known: RefCell::new(known), added: RefCell::default(), first: module.types.len() }
+    }
+
+    /// The type of a builder of reals, or of objects that hold some.
+    pub(super) fn of(&self, element: ValueType) -> Result<TypeId, Declined> {
+        let mut known = self.known.borrow_mut();
+        if let Some(&id) = known.get(&element) {
+            return Ok(id);
+        }
+        let mut added = self.added.borrow_mut();
+        let index = self.first + added.len();
+        if index >= limits::TYPES_MAX {
+            return Err(Declined);
+        }
+        added.push(TypeDef::Builder(element));
+        let id = TypeId(index as u32);
+        known.insert(element, id);
+        Ok(id)
+    }
+
+    /// What was added, in order.
+    pub(super) fn into_added(self) -> Vec<TypeDef> {
+        self.added.into_inner()
     }
 }
 

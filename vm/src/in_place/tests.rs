@@ -457,3 +457,85 @@ fn what_is_written_is_bounded_by_the_module_and_its_lists() {
     let expanded = expand(&def).map_or(0, |expanded| of(&expanded.def));
     assert!(expanded <= 3 * of(&def) + GROWTH, "{expanded} of {}", of(&def));
 }
+
+/// Tangents that are objects in objects: checked, used, and given back by what an operator becomes as by the operator.
+#[test]
+#[cfg_attr(miri, ignore = "it takes minutes, and there is no unsafe code in what it tests")]
+fn tangents_of_objects_in_objects_are_those_of_operators() {
+    let rows = "Array (Array Real @t0) @t1";
+    let pairs = "Array (Array Real @t0, Real) @t3";
+    let both = format!("Array ({pairs}, {rows}, Int) @t5");
+    let source = format!(
+        "type t0 = array real\ntype t1 = array t0\ntype t2 = struct {{ t0, real }}\ntype t3 = array t2\n\
+         type t4 = struct {{ t3, t1, int }}\ntype t5 = array t4\n\
+         func \"f\" (t1, t3, t5) -> (real, t1, t3, t0) regs 4 real, 6 int, t1, t3, t5, t0, t2, t4, t0, t1 {{\n\
+         const r0, 0.5\niconst i0, 0\niconst i1, 1\nlen i2, p0\niconst i3, 0\njump outer_test\n\
+         outer:\npelem p3, p0, i3\nlen i4, p3\niconst i5, 0\njump inner_test\n\
+         inner:\nelem r1, p3, i5\nmul r1, r1, r1\nadd r0, r0, r1\niadd i5, i5, i1\n\
+         inner_test:\nilt i0, i5, i4\nbranch i0, inner, inner_end\n\
+         inner_end:\niadd i3, i3, i1\n\
+         outer_test:\nilt i0, i3, i2\nbranch i0, outer, done\n\
+         done:\niconst i0, 0\npelem p4, p1, i0\nfield r1, p4, 1\npfield p6, p4, 0\n\
+         pelem p5, p2, i0\npfield p7, p5, 1\npelem p3, p7, i0\nelem r2, p3, i0\n\
+         mul r2, r2, r1\nsin r2, r2\nadd r0, r0, r2\nret (r0, p0, p1, p6) }}\n\
+         func \"pushed\" (t1, t3, t5, t1, t3, t5) -> (real, t1, t3, t0, real, t1, t3, t0)\n\
+         export (a : {rows}, b : {pairs}, c : {both}, da : {rows}, db : {pairs}, dc : {both}) \
+         -> (Real, {rows}, {pairs}, Array Real @t0, Real, {rows}, {pairs}, Array Real @t0)\n\
+         regs 2 real, t1, t3, t5, t1, t3, t5, t1, t3, t0, t1, t3, t0 {{\n\
+         jvp \"f\", 0 (p0, p1, p2, p3, p4, p5) -> (r0, p6, p7, p8, r1, p9, p10, p11)\n\
+         ret (r0, p6, p7, p8, r1, p9, p10, p11) }}\n"
+    );
+    let def = text::parse(&source, "nested.dvs").unwrap_or_else(|errors| panic!("{}\n{source}", errors[0]));
+    let expanded = expand(&def).expect("the operator is written out");
+    let operators =
+        |def: &ModuleDef| def.functions.iter().flat_map(|f| &f.body.code).filter(|i| super::is_replaced(i.op)).count();
+    assert_eq!((operators(&def), operators(&expanded.def)), (1, 0));
+    let engine = Engine::new(Config { jit: Jit::Off, ..Config::default() });
+    let in_place = Module::new(&engine, def.clone()).unwrap_or_else(|errors| panic!("{}", errors[0]));
+    let dynamic = Module::with_operators(&engine, def);
+    let mut outcomes = [0; 2];
+    for seed in seeds(300) {
+        // The shape of the arguments, and that of the tangents, which may differ in one place.
+        let made = |wrong: usize| {
+            let (mut shapes, mut numbers) = (Rng::with_seed(seed), Rng::with_seed(seed ^ wrong as u64));
+            let mut place = 0;
+            let mut len = |most: usize| {
+                place += 1;
+                shapes.usize(1..=most) + usize::from(place == wrong)
+            };
+            let mut real = || match numbers.usize(..4) {
+                0 => Value::Real(-0.0),
+                _ => Value::Real(numbers.f64() - 0.5),
+            };
+            let array =
+                |n: usize, element: &mut dyn FnMut() -> Value| Value::Array((0..n).map(|_| element()).collect());
+            let n = len(3);
+            let a: Vec<Value> = (0..n).map(|_| array(len(3), &mut real)).collect();
+            let pairs = |n: usize, len: &mut dyn FnMut(usize) -> usize, real: &mut dyn FnMut() -> Value| {
+                Value::Array((0..n).map(|_| Value::Tuple(vec![array(len(3), real), real()])).collect())
+            };
+            let n = len(3);
+            let b = pairs(n, &mut len, &mut real);
+            let n = len(2);
+            let c: Vec<Value> = (0..n)
+                .map(|_| {
+                    let n = len(2);
+                    let first = pairs(n, &mut len, &mut real);
+                    let n = len(2);
+                    let rows: Vec<Value> = (0..n).map(|_| array(len(2), &mut real)).collect();
+                    Value::Tuple(vec![first, Value::Array(rows), Value::Int(4)])
+                })
+                .collect();
+            [Value::Array(a), b, Value::Array(c)]
+        };
+        let wrong = if seed % 3 == 0 { 1 + seed as usize % 17 } else { 0 };
+        let args = [made(0), made(if wrong == 0 { 1000 } else { wrong })].concat();
+        let (found, expected) = (run(&in_place, "pushed", &args), run(&dynamic, "pushed", &args));
+        outcomes[usize::from(expected.is_err())] += 1;
+        let bits = |found: &Result<Vec<f64>, String>| {
+            found.clone().map(|found| found.into_iter().map(f64::to_bits).collect::<Vec<_>>())
+        };
+        assert_eq!(bits(&found), bits(&expected), "seed {seed}: {args:?}\nin place: {found:?}\noperator: {expected:?}");
+    }
+    assert!(outcomes.iter().all(|&count| count > 10), "{outcomes:?}");
+}

@@ -279,7 +279,7 @@ impl Writer {
         self.scalar(op, to.index, &[from])
     }
 
-    /// Makes an array of as many reals as another one has: what `element` writes, for an index.
+    /// Makes an array of as many reals, or objects, as another one has: what `element` writes, for an index.
     pub(super) fn array_like(
         &mut self,
         array: Reg,
@@ -287,26 +287,40 @@ impl Writer {
         builder: TypeId,
         element: impl FnOnce(&mut Writer, Reg) -> Result<Reg, Declined>,
     ) -> Result<Reg, Declined> {
-        let first = Reg::int(self.constant(Bank::Int, 0)?);
-        let step = Reg::int(self.constant(Bank::Int, 1)?);
-        let [len, at, more] = [self.int()?, self.int()?, self.int()?].map(Reg::int);
+        let len = Reg::int(self.int()?);
         let (builder, made) = (Reg::reference(self.reference(builder)?), Reg::reference(self.reference(ty)?));
         self.emit(Op::Len, &[Operand::Def(len), Operand::Use(array)])?;
         self.emit(Op::Build, &[Operand::Def(builder), Operand::Use(len)])?;
+        self.for_each_index(len, |writer, at| {
+            let element = element(writer, at)?;
+            let push = if element.bank == Bank::Ref { Op::PPush } else { Op::Push };
+            writer.emit(push, &[Operand::Use(builder), Operand::Use(element)])
+        })?;
+        self.emit(Op::Finish, &[Operand::Def(made), Operand::Use(builder)])?;
+        Ok(made)
+    }
+
+    /// A loop over the indices below a length.
+    pub(super) fn for_each_index(
+        &mut self,
+        len: Reg,
+        round: impl FnOnce(&mut Writer, Reg) -> Result<(), Declined>,
+    ) -> Result<(), Declined> {
+        let first = Reg::int(self.constant(Bank::Int, 0)?);
+        let step = Reg::int(self.constant(Bank::Int, 1)?);
+        let [at, more] = [self.int()?, self.int()?].map(Reg::int);
         self.scalar(Op::IMov, at.index, &[first])?;
         self.scalar(Op::ILt, more.index, &[at, len])?;
         let before = self.here();
         let branch = |then, other| [Operand::Use(more), Operand::Target(then), Operand::Target(other)];
         self.emit(Op::Branch, &branch(before + 1, 0))?;
-        let element = element(self, at)?;
-        self.emit(Op::Push, &[Operand::Use(builder), Operand::Use(element)])?;
+        round(self, at)?;
         self.scalar(Op::IAdd, at.index, &[at, step])?;
         self.scalar(Op::ILt, more.index, &[at, len])?;
         let end = self.here() + 1;
         self.emit(Op::Branch, &branch(before + 1, end))?;
         self.body.code[before as usize].imm = u64::from(before + 1) | u64::from(end) << 32;
-        self.emit(Op::Finish, &[Operand::Def(made), Operand::Use(builder)])?;
-        Ok(made)
+        Ok(())
     }
 
     /// Where the function stands now.

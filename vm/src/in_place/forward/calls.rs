@@ -2,7 +2,6 @@
 
 use super::{Bank, End, Forward, FuncId, GivenTangent, Inst, Op, Operand, Reg, Signature, Site, ValueType};
 use super::{Declined, gives_reals_only};
-use crate::bytecode::module::{TypeDef, TypeId};
 use crate::in_place::writer::{Copy, Writer};
 
 /// Whether an instruction is a call that becomes one of a function with tangents.
@@ -24,8 +23,7 @@ pub(crate) fn write_call(writer: &mut Writer, site: &Site<'_>, func: FuncId) -> 
         let is_zero = site.constant(given.tangent).is_some_and(|bits| f64::from_bits(bits) == 0.0);
         if site.types.hold_reals(given.ty) && !is_zero {
             varied[given.parameter] = true;
-            let may_come_out = site.callee.results.iter().any(|&ty| may_become(site, given.ty, ty));
-            args.push(if may_come_out { without_negative_zeros(writer, site, &given)? } else { given.tangent });
+            args.push(given.as_given_back(writer, site)?);
         }
     }
     let signature = Signature { func, captures: 0, varied: varied.into(), lanes: 1, whole: false };
@@ -46,41 +44,6 @@ pub(crate) fn write_call(writer: &mut Writer, site: &Site<'_>, func: FuncId) -> 
     }
     writer.emit(Op::Call, &[Operand::Func(function.0), Operand::Uses(args), Operand::Defs(results)])?;
     writer.copy(&copies)
-}
-
-/// Whether an object of one type may come out as one of another with the numbers that it has.
-fn may_become(site: &Site<'_>, ty: ValueType, other: ValueType) -> bool {
-    let (ValueType::Ref(id), ValueType::Ref(other)) = (ty, other) else { return false };
-    let is_of_reals = |id: TypeId| site.module.types[id.index()] == TypeDef::Array(ValueType::Real);
-    id == other || is_of_reals(id) && is_of_reals(other)
-}
-
-/// A copy of an object of tangents, in the form that tangents have when they come out of an operator.
-fn without_negative_zeros(writer: &mut Writer, site: &Site<'_>, given: &GivenTangent) -> Result<Reg, Declined> {
-    let ValueType::Ref(id) = given.ty else { return Ok(given.tangent) };
-    let fields = match &site.module.types[id.index()] {
-        TypeDef::Array(_) => {
-            return writer.array_like(given.tangent, id, site.builder, |writer, at| {
-                let (loaded, element) = (Reg::real(writer.real()?), Reg::real(writer.real()?));
-                writer.emit(Op::Elem, &[Operand::Def(loaded), Operand::Use(given.tangent), Operand::Use(at)])?;
-                writer.copy(&[Copy::derivative(element, loaded)])?;
-                Ok(element)
-            });
-        }
-        TypeDef::Struct(fields) => fields.len(),
-        _ => return Err(Declined),
-    };
-    let mut parts = Vec::new();
-    for field in 0..fields as u16 {
-        let (loaded, part) = (Reg::real(writer.real()?), Reg::real(writer.real()?));
-        let operands = [Operand::Def(loaded), Operand::Use(given.tangent), Operand::Field(field)];
-        writer.emit(Op::Field, &operands)?;
-        writer.copy(&[Copy::derivative(part, loaded)])?;
-        parts.push(part);
-    }
-    let made = Reg::reference(writer.reference(id)?);
-    writer.emit(Op::StructNew, &[Operand::Def(made), Operand::Uses(parts)])?;
-    Ok(made)
 }
 
 impl Forward<'_, '_> {

@@ -131,7 +131,8 @@ impl Forward<'_, '_> {
             (true, _) => self.beside_register(lane, array, (true, false))?,
             (false, true) => {
                 let zero = Reg::real(self.writer.constant(Bank::Real, 0)?);
-                self.writer.array_like(own, self.type_of(array), self.site.builder, |_, _| Ok(zero))?
+                self.writer
+                    .array_like(own, self.type_of(array), self.site.builders.of(ValueType::Real)?, |_, _| Ok(zero))?
             }
             // Objects of zeros would have to be made.
             (false, false) => return Err(Declined),
