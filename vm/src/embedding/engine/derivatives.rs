@@ -93,7 +93,7 @@ impl Function {
         let (function, mut lease) = (self.with_tangents(), self.lease());
         let mut run = Invocation::begin(&function, options, &mut lease).timed();
         run.forward_with_tangents(args, Direction::Tangents(&[tangents]), Mode::PRIMAL)?;
-        let (value, mut tangents) = run.value_and_tangents(1)?;
+        let (value, mut tangents) = run.value_and_tangents(None, 1)?;
         let tangent = tangents.pop().expect("there is one direction");
         Ok(Jvp { value, tangent, stats: run.state.stats() })
     }
@@ -593,11 +593,17 @@ impl Invocation<'_> {
         if bytes > self.limits.live_bytes { Err(self.stopped(Limit::LiveBytes)) } else { Ok(()) }
     }
 
-    /// The value of the run and its tangents in the first so many directions, which together are as large as may live.
-    pub(super) fn value_and_tangents(&self, directions: usize) -> Result<(Value, Vec<Value>), RunError> {
+    /// What has been read, the value of the run unless it is there, and its tangents in the first so many directions,
+    /// which together are as large as may live.
+    pub(super) fn value_and_tangents(
+        &self,
+        value: Option<Value>,
+        directions: usize,
+    ) -> Result<(Value, Vec<Value>), RunError> {
         let result = &self.function.interface().result;
         let mut reader = self.reader();
-        let value = reader.result(result, self.results()).map_err(|error| self.unreadable(error))?;
+        let value = value.map_or_else(|| reader.result(result, self.results()), Ok);
+        let value = value.map_err(|error| self.unreadable(error))?;
         let tangents = (0..directions).map(|lane| reader.tangent(result, self.tangents(lane)));
         let tangents = tangents.collect::<Result<_, _>>().map_err(|error| self.unreadable(error))?;
         Ok((value, tangents))
@@ -606,17 +612,17 @@ impl Invocation<'_> {
     /// The value and its tangents in these directions; there is one.
     fn jvps(mut self, args: &[Value], directions: &[&[Value]]) -> Result<Jvps, RunError> {
         let lanes = self.lanes();
-        let (mut first, mut tangents) = (None, Vec::with_capacity(directions.len()));
+        let (mut value, mut tangents) = (None, Vec::with_capacity(directions.len()));
         for directions in directions.chunks(lanes) {
-            if first.is_some() {
+            if value.is_some() {
                 self.go_on();
             }
             self.forward_with_tangents(args, Direction::Tangents(directions), Mode::PRIMAL)?;
-            let (value, of_run) = self.value_and_tangents(directions.len())?;
-            first.get_or_insert(value);
+            let (of_all, of_run) = self.value_and_tangents(value, directions.len())?;
+            value = Some(of_all);
             tangents.extend(of_run);
         }
-        let value = first.expect("there is a direction");
+        let value = value.expect("there is a direction");
         Ok(Jvps { value, tangents, stats: self.state.stats() })
     }
 
@@ -653,10 +659,10 @@ impl Invocation<'_> {
     fn columns(mut self, args: &[Value]) -> Result<Jacobian, RunError> {
         let result = &self.function.interface().result;
         let mut columns: Vec<Vec<f64>> = Vec::new();
-        let mut axis = 0;
+        let (mut axis, mut known) = (0, None);
         let (inputs, value) = loop {
             let inputs = self.forward_with_tangents(args, Direction::Axis(axis), Mode::PRIMAL)?;
-            let (value, tangents) = self.value_and_tangents(self.lanes())?;
+            let (value, tangents) = self.value_and_tangents(known, self.lanes())?;
             for tangent in tangents {
                 columns.push(self.flat(|flattener| flattener.cotangent(result, &value, &tangent))?);
             }
@@ -667,6 +673,7 @@ impl Invocation<'_> {
             if axis >= inputs {
                 break (inputs, value);
             }
+            known = Some(value);
             self.go_on();
         };
         let outputs = columns[0].len();

@@ -260,7 +260,7 @@ impl Function {
         let result = &self.interface().result;
         let mut run = Invocation::begin(&function, options, &mut lease).timed();
         run.forward_with_tangents(args, Direction::Tangents(&[tangents]), Mode::PRIMAL)?;
-        let (value, tangents) = run.value_and_tangents(1)?;
+        let (value, tangents) = run.value_and_tangents(None, 1)?;
         let moved = run.flat(|flattener| flattener.cotangent(result, &value, &tangents[0]))?;
         run.go_on();
         let mut run = run.of_function(self);
@@ -335,7 +335,7 @@ impl Invocation<'_> {
             let products = first..=last.min(first + lanes - 1);
             products.clone().zip(&mut factors).for_each(|(product, factors)| compression.factors(product, factors));
             self.forward_with_tangents(args, Direction::Reals(&factors), Mode::PRIMAL)?;
-            let (of_run, tangents) = self.value_and_tangents(products.clone().count())?;
+            let (of_run, tangents) = self.value_and_tangents(value.take(), products.clone().count())?;
             for (product, tangent) in products.zip(tangents) {
                 reals = self.flat(|flattener| flattener.cotangent(result, &of_run, &tangent))?;
                 if reals.len() != pattern.rows() {
