@@ -139,6 +139,49 @@ fn exponentials_are_the_same_to_the_last_bit() {
     assert_eq!(bits("total", Jit::Off, &finite), bits("total", Jit::Always, &finite));
 }
 
+#[test]
+fn tangents_with_products_of_zeros_and_infinities_are_the_same_to_the_last_bit() {
+    // Native code tests sums for NaN in place of products, and computes them once more where one is.
+    let text = b"def energy (xs : Array (Real, Real, Real, Real)) (w : Real) : Real =
+          loop sum = 0.0 for (a, b, c, d) in xs do
+            let near = (a * b + c * d) * (b * c + w * a) in
+            sum + (if a < b then near else near * d + tanh b) + a * d * w
+        def along (xs : Array (Real, Real, Real, Real)) (w : Real) (xs_tan : Array (Real, Real, Real, Real))
+            (w_tan : Real) : (Real, Real) =
+          jvp (\\(xs, w) -> energy xs w) (xs, w) (xs_tan, w_tan)";
+    let [off, always] = [Jit::Off, Jit::Always]
+        .map(|jit| Module::load(&engine(jit), "energy.dual", text).unwrap_or_else(|error| panic!("{error}")));
+    assert_eq!(always.compile_failures(), [""; 0]);
+    let mut rng = fastrand::Rng::with_seed(1);
+    let mut finite = 0;
+    for _ in 0..2_000 {
+        let rare = rng.usize(1..20);
+        let mut real = || match rng.usize(..3 * rare) {
+            0 => rng.choice([f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1e300]).expect("there are some"),
+            n if n < 2 * rare => rng.choice([0.0, -0.0, 1.0]).expect("there are some"),
+            _ => rng.f64() - 0.5,
+        };
+        let mut point = |len: usize| {
+            let rows = (0..len).map(|_| Value::Tuple((0..4).map(|_| Value::Real(real())).collect())).collect();
+            [Value::Array(rows), Value::Real(real())]
+        };
+        let (args, directions) = (point(5), [(); 3].map(|()| point(5)));
+        let of_both =
+            |found: [(Value, Vec<Value>); 2]| found.map(|(value, tangents)| format!("{value:?} {tangents:?}"));
+        let [interpreted, native] = of_both([&off, &always].map(|module| {
+            let along = module.function("along").expect("it is exported");
+            let given = [&args[..], &directions[0]].concat();
+            let along = along.call(&given).unwrap_or_else(|error| panic!("{error}"));
+            let energy = module.function("energy").expect("it is exported");
+            let (value, tangents) = energy.jvps(&args, &directions).unwrap_or_else(|error| panic!("{error}"));
+            (Value::Tuple(vec![along, value]), tangents)
+        }));
+        assert_eq!(native, interpreted, "{args:?} {directions:?}");
+        finite += usize::from(!native.contains("NaN"));
+    }
+    assert!((200..1_900).contains(&finite), "{finite}");
+}
+
 /// Checks that a call with too little fuel, of any amount, ends at the same place in all engines and modes.
 fn check_fuel(file: &str, text: &str, args: &[Value]) {
     let load = |jit| Module::load(&engine(jit), file, text.as_bytes()).unwrap_or_else(|error| panic!("{error}"));

@@ -13,14 +13,17 @@ mod chains;
 mod constants;
 mod deep;
 mod heap;
+mod late;
 mod loops;
 mod records;
 mod regions;
 mod rows;
+mod stretches;
 mod texts;
 mod tight;
 
 use constants::Constants;
+use late::LateLoads;
 use loops::OpenLoop;
 use rows::Rows;
 use tight::{GroupRound, TightLoop};
@@ -76,6 +79,7 @@ struct Function<'e, 'a> {
     words: Vec<Variable>,
     ints: Vec<Variable>,
     fuel: Variable,
+    late: LateLoads,
     /// What has been loaded of each reference since something may have moved it.
     refs: Vec<Option<Value>>,
     /// The lengths of arrays that have been loaded, by reference register.
@@ -172,6 +176,7 @@ impl<'e, 'a> Function<'e, 'a> {
             words,
             ints,
             fuel,
+            late: LateLoads::new(stream.reals),
             refs: vec![None; stream.refs],
             lens: vec![None; stream.refs],
             tags: vec![None; stream.refs],
@@ -204,11 +209,9 @@ impl<'e, 'a> Function<'e, 'a> {
                 self.emit.b.seal_block(self.blocks[&block.start]);
             }
             self.enter_block();
-            for at in block.start.to(block.end) {
-                self.at = at;
-                self.inst(&self.stream.code[at.index()]);
-            }
+            self.insts(block.start, block.end);
             if !self.stream.code[self.at.index()].ends_block() {
+                self.load_late();
                 self.emit.b.ins().jump(self.blocks[&block.end], &[]);
             }
             self.seal_tight(block.end);
@@ -362,11 +365,15 @@ impl<'e, 'a> Function<'e, 'a> {
     fn real(&mut self, register: u16) -> Value {
         match self.constants.real(register) {
             Some(constant) => self.emit.b.ins().f64const(constant),
-            None => self.emit.b.use_var(self.reals[usize::from(register)]),
+            None => {
+                self.load_if_late(register);
+                self.emit.b.use_var(self.reals[usize::from(register)])
+            }
         }
     }
 
     fn set_real(&mut self, register: u16, value: Value) {
+        self.late.forget(register);
         self.emit.b.def_var(self.reals[usize::from(register)], value);
     }
 
@@ -446,7 +453,11 @@ impl<'e, 'a> Function<'e, 'a> {
     fn inst(&mut self, inst: &Inst) {
         let stream = self.stream;
         self.follow_rows(inst);
-        match inst.form() {
+        let form = inst.form();
+        if !late::may_wait(&form) {
+            self.load_late();
+        }
+        match form {
             Form::Pure(pure) => self.pure(pure),
             Form::Mov { dst, src } => {
                 let value = self.real(src.0);

@@ -3,7 +3,7 @@
 use super::{Function, cell};
 use crate::emit::TRUSTED;
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::types::{F64, I64};
+use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{InstBuilder, Value};
 use dualvm_vm::isa::Bank;
 use dualvm_vm::native::helpers::{Helper, NO_WORD};
@@ -236,8 +236,7 @@ impl Function<'_, '_> {
     /// Reads a real field, and its word.
     pub(super) fn real_field(&mut self, dst: RealReg, object: RefReg, primal: u32, word: u32) {
         let object = self.reference(object.0);
-        let value = self.emit.load(F64, object, 8 * primal as i32);
-        self.set_real(dst.0, value);
+        self.set_real_late(dst.0, object, 8 * primal as i32);
         if self.request.mode.is_recording() {
             let at = self.emit.int(i64::from(word));
             let word = self.owned_word(
@@ -263,6 +262,7 @@ impl Function<'_, '_> {
         self.trap_if(differ, |this| {
             this.emit.call(Helper::TrapShape, &[this.context, pair[0], pair[1]]);
         });
+        self.rows.are_as_long(array.0, other.0);
     }
 
     /// Where an element stands: address and offset. Stops if the array doesn't have it.
@@ -289,8 +289,7 @@ impl Function<'_, '_> {
     /// Reads the primal of an element of an array of reals.
     pub(super) fn primal_element(&mut self, dst: RealReg, array: RefReg, index: IntReg) {
         let (place, at) = self.element_place(array, index);
-        let value = self.emit.load(F64, place, at);
-        self.set_real(dst.0, value);
+        self.set_real_late(dst.0, place, at);
     }
 
     /// Reads an element of an array of reals, and its word.

@@ -31,15 +31,33 @@ struct Place {
 
 /// The places that are known.
 #[derive(Default, Debug)]
-pub(super) struct Rows(Vec<Place>);
+pub(super) struct Rows {
+    places: Vec<Place>,
+    /// Arrays that are as long as others: what is inside of one is inside of the other.
+    as_long: Vec<[u16; 2]>,
+}
 
 impl Rows {
     pub(super) fn forget(&mut self) {
-        self.0.clear();
+        self.places.clear();
+        self.as_long.clear();
+    }
+
+    /// Notes that two arrays have the same length, if there are rows that may be in one of them.
+    pub(super) fn are_as_long(&mut self, array: u16, other: u16) {
+        if !self.places.is_empty() {
+            self.as_long.push([array, other]);
+        }
     }
 
     fn of(&self, register: u16, array: u16) -> Option<Place> {
-        self.0.iter().copied().find(|place| place.register == register && place.array == array)
+        let inside_of = |array: u16| {
+            self.places.iter().copied().find(move |place| place.register == register && place.array == array)
+        };
+        inside_of(array).or_else(|| {
+            let others = self.as_long.iter().filter(|pair| pair.contains(&array));
+            others.flatten().find_map(|&other| inside_of(other))
+        })
     }
 }
 
@@ -66,7 +84,7 @@ impl Function<'_, '_> {
         };
         let place = self.emit.b.ins().iadd_imm_s(from, offset);
         self.set_int(dst.0, place);
-        self.rows.0.push(Place { register: dst.0, array: array.0, from, offset, left: width });
+        self.rows.places.push(Place { register: dst.0, array: array.0, from, offset, left: width });
     }
 
     /// Where an element stands that is known to be inside: address and offset.
@@ -79,7 +97,7 @@ impl Function<'_, '_> {
 
     /// Notes what an instruction does to the places that are known, before it is written.
     pub(super) fn follow_rows(&mut self, inst: &Inst) {
-        if self.rows.0.is_empty() {
+        if self.rows.places.is_empty() && self.rows.as_long.is_empty() {
             return;
         }
         let next: Vec<Place> = match *inst {
@@ -90,7 +108,7 @@ impl Function<'_, '_> {
                     (by >= 0).then_some((from, by))
                 };
                 let moved = step(a, b).or_else(|| step(b, a));
-                let places = self.rows.0.iter().filter_map(|place| {
+                let places = self.rows.places.iter().filter_map(|place| {
                     let (from, by) = moved?;
                     let inside = place.register == from.0 && by < place.left;
                     inside.then(|| Place {
@@ -104,9 +122,12 @@ impl Function<'_, '_> {
             }
             _ => Vec::new(),
         };
-        let rows = &mut self.rows.0;
+        let Rows { places: rows, as_long } = &mut self.rows;
         inst.for_each_reg(self.stream, |reg, def| {
             if def {
+                if reg.bank == Bank::Ref {
+                    as_long.retain(|pair| !pair.contains(&reg.index));
+                }
                 rows.retain(|place| match reg.bank {
                     Bank::Int => place.register != reg.index,
                     Bank::Ref => place.array != reg.index,

@@ -518,20 +518,16 @@ impl Function<'_, '_> {
         for round in 0..GROUP {
             let pushed = round as usize * counted.pushed;
             self.group = Some(GroupRound { first_len, pushed, first: index, round: round as usize });
-            for at in tight.start.to(tight.end) {
-                self.at = at;
-                if at == counted.step {
-                    // From the first round's index, so that the rounds' addresses don't depend on each other.
-                    let next = self.emit.b.ins().iadd_imm_s(index, 1 + round);
-                    self.set_int(counted.index, next);
-                } else {
-                    self.inst(&self.stream.code[at.index()]);
-                }
-            }
+            self.insts(tight.start, counted.step);
+            // From the first round's index, so that the rounds' addresses don't depend on each other.
+            let next = self.emit.b.ins().iadd_imm_s(index, 1 + round);
+            self.set_int(counted.index, next);
+            self.insts(counted.step.next(), tight.end);
             if let Some(site) = site {
                 self.store_entry(site, round);
             }
         }
+        self.load_late();
         self.group = None;
         if let Some(site) = site {
             self.count_entries(site, GROUP);

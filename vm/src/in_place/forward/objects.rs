@@ -27,6 +27,7 @@ impl Forward<'_, '_> {
             op if is_call(op) || matches!(op, Op::Primal | Op::Once) => return self.call(inst),
             Op::Vjp if self.lanes == 1 => return self.vjp(inst),
             Op::Vjp => return Err(Declined),
+            Op::Row => return self.row(inst),
             // Once, whatever there are of tangents.
             Op::Trace => return self.emit_own(inst),
             Op::Push | Op::IPush | Op::PPush | Op::Put | Op::IPut | Op::PPut => {
@@ -89,6 +90,20 @@ impl Forward<'_, '_> {
             Bank::Real => _ = self.state.reals.insert((lane, reg.index), Tangent::Register(tangent)),
             _ => _ = self.state.refs.insert((lane, reg.index), tangent),
         }
+    }
+
+    /// A row's place, which is the same in arrays of tangents. That these are as long is said here, so that their
+    /// elements are known to be inside, too.
+    fn row(&mut self, inst: &Inst) -> Result<(), Declined> {
+        self.emit_own(inst)?;
+        let [_, array, ..] = inst.narrow();
+        let own = Reg::reference(self.register(Reg::reference(array))?);
+        for lane in 0..self.lanes {
+            if let Some(&tangents) = self.state.refs.get(&(lane, array)) {
+                self.writer.emit(Op::SameLen, &[own, Reg::reference(tangents)].map(Operand::Use))?;
+            }
+        }
+        Ok(())
     }
 
     /// Pushes the tangent of what was pushed, or puts it where that was put.
