@@ -182,6 +182,61 @@ fn tangents_with_products_of_zeros_and_infinities_are_the_same_to_the_last_bit()
     assert!((200..1_900).contains(&finite), "{finite}");
 }
 
+#[test]
+fn tangents_of_matrices_have_the_shape_of_matrices() {
+    let text = b"def loss (x : Array Real) (w : Matrix Real) : Real =
+          loop sum = 0.0 for i < rows w do
+            let z = loop z = 0.0 for j < length x do z + w[i, j] * x[j] in
+            sum + tanh z ^ 2
+        def product (x : Array Real) (w : Matrix Real) (w_tan : Matrix Real) : Matrix Real =
+          snd (jvp (grad (loss x)) w w_tan)
+        def twice (x : Array Real) (w : Matrix Real) (w_tan : Matrix Real) : Real =
+          snd (jvp (\\w -> snd (jvp (loss x) w w_tan)) w w_tan)";
+    let matrix = |n: usize, m: usize| Value::Array((0..n).map(|_| reals(m)).collect());
+    let shapes = [(2, 3), (3, 2), (1, 6), (2, 4), (0, 0)];
+    let [off, always] = [Jit::Off, Jit::Always]
+        .map(|jit| Module::load(&engine(jit), "matrices.dual", text).unwrap_or_else(|error| panic!("{error}")));
+    for name in ["product", "twice"] {
+        let [off, always] = [&off, &always].map(|module| module.function(name).expect("it is exported"));
+        for (n, (rows, columns)) in shapes.into_iter().enumerate() {
+            let args = [reals(3), matrix(2, 3), matrix(rows, columns)];
+            let expected = outcome(&off, &args);
+            assert_eq!(outcome(&always, &args), expected, "{name} {rows} x {columns}");
+            let said = format!("of shape {rows} × {columns}");
+            assert!((n == 0) != expected.contains(&said), "{name} {rows} x {columns}: {expected}");
+        }
+    }
+    assert_eq!(always.compile_failures(), [""; 0]);
+}
+
+#[test]
+fn places_in_rows_are_counted_once_among_products() {
+    let text = b"type t0 = array real
+        func f0 \"f\" (t0, real) -> (real)
+          export (xs : Array Real @t0, a : Real) -> Real
+          regs 6 real, 3 int, t0
+        {
+          iconst i0, 0
+          iconst i1, 1
+          row i2, p0, i0, 4
+          elem r1, p0, i2
+          iadd i2, i2, i1
+          smul r2, r0, r1
+          smul r3, r2, r0
+          smul r4, r3, r0
+          add r5, r4, r3
+          elem r1, p0, i2
+          add r5, r5, r1
+          ret (r5)
+        }";
+    for jit in [Jit::Off, Jit::Always] {
+        let module = Module::load(&engine(jit), "rows.dvs", text).unwrap_or_else(|error| panic!("{error}"));
+        let function = module.function("f").expect("it is exported");
+        let args = [Value::Reals(vec![1.0, 10.0, 100.0, 1000.0]), Value::Real(2.0)];
+        assert_eq!(function.call(&args).unwrap_or_else(|error| panic!("{error}")), Value::Real(22.0), "{jit:?}");
+    }
+}
+
 /// Checks that a call with too little fuel, of any amount, ends at the same place in all engines and modes.
 fn check_fuel(file: &str, text: &str, args: &[Value]) {
     let load = |jit| Module::load(&engine(jit), file, text.as_bytes()).unwrap_or_else(|error| panic!("{error}"));

@@ -132,6 +132,7 @@ impl Measure<'_> {
             Form::Mov { .. } | Form::Len { .. } | Form::Passive { .. } => 1,
             Form::PMov { .. } | Form::PSelect { .. } | Form::PField { .. } | Form::PPayload { .. } => 2,
             Form::SameLen { .. } => 2,
+            Form::SameShape { count, .. } => 4 * u64::from(count),
             Form::Const { .. } => recorded(1, 1),
             Form::IField { .. } | Form::IPayload { .. } | Form::VariantTag { .. } => 1,
             Form::LoopBegin { site } => self.loop_begin(&stream.loops[site]),

@@ -592,6 +592,7 @@ impl<'e, 'a> Function<'e, 'a> {
                 self.set_int(dst.0, len);
             }
             Form::SameLen { array, other } => self.same_length(array, other),
+            Form::SameShape { object, other, at, count } => self.same_shape([object, other], at..at + count),
             Form::Elem { dst, array, index } => self.real_element(dst, array, index),
             Form::PrimalElem { dst, array, index } => self.primal_element(dst, array, index),
             Form::IElem { dst, array, index } => {

@@ -617,12 +617,8 @@ impl Machine<'_> {
                 let len = frame.get(*src).array().len();
                 frame.set(*dst, Val::Int(len as i64));
             }
-            (Op::SameLen, [Use(array), Use(other)]) => {
-                let lens = [array, other].map(|reg| frame.get(*reg).array().len());
-                if lens[0] != lens[1] {
-                    let [expected, found] = lens.map(|len| format!("an array of length {len}"));
-                    return Err(TrapKind::OtherShape { expected, found }.into());
-                }
+            (Op::SameLen | Op::SameShape, [Use(object), Use(other)]) => {
+                frame.get(*object).parts_alike(&frame.get(*other))?;
             }
             (Op::Elem | Op::IElem | Op::PElem, [Def(dst), Use(src), Use(index)]) => {
                 let (src, index) = (frame.get(*src), frame.get(*index).int());

@@ -9,6 +9,7 @@ use dualvm_vm::isa::Bank;
 use dualvm_vm::native::helpers::{Helper, NO_WORD};
 use dualvm_vm::native::layout::{self, ARRAY_HEADER, FIRST, LEN, OWNER};
 use dualvm_vm::native::{IntReg, ObjectSite, RealReg, RefReg, RegList};
+use std::ops::Range;
 
 /// How many words an object of these registers has.
 pub(super) fn words_of(uses: &RegList) -> usize {
@@ -263,6 +264,22 @@ impl Function<'_, '_> {
             this.emit.call(Helper::TrapShape, &[this.context, pair[0], pair[1]]);
         });
         self.rows.are_as_long(array.0, other.0);
+    }
+
+    /// Stops unless the integers at these places are the same in two objects.
+    pub(super) fn same_shape(&mut self, objects: [RefReg; 2], places: Range<u32>) {
+        let pair = objects.map(|object| self.reference(object.0));
+        let mut differ = None;
+        for at in places {
+            let [size, other] = pair.map(|object| self.emit.load(I64, object, 8 * at as i32));
+            let other = self.emit.b.ins().bxor(size, other);
+            differ = Some(self.either(differ, other));
+        }
+        if let Some(differ) = differ {
+            self.trap_if(differ, |this| {
+                this.emit.call(Helper::TrapShape, &[this.context, pair[0], pair[1]]);
+            });
+        }
     }
 
     /// Where an element stands: address and offset. Stops if the array doesn't have it.

@@ -37,13 +37,25 @@ impl LateLoads {
 
 /// Whether an instruction neither moves objects nor leads anywhere, and reads reals before all else.
 pub(super) fn may_wait(form: &Form) -> bool {
-    match form {
-        Form::Pure(_) | Form::Mov { .. } | Form::Const { .. } | Form::Passive { .. } => true,
-        Form::Elem { .. } | Form::PrimalElem { .. } | Form::IElem { .. } | Form::PElem { .. } => true,
-        Form::Field { .. } | Form::IField { .. } | Form::PField { .. } => true,
-        Form::Len { .. } | Form::SameLen { .. } | Form::Row { .. } | Form::RegionRound { .. } => true,
-        _ => false,
-    }
+    matches!(
+        form,
+        Form::Pure(_)
+            | Form::Mov { .. }
+            | Form::Const { .. }
+            | Form::Passive { .. }
+            | Form::Elem { .. }
+            | Form::PrimalElem { .. }
+            | Form::IElem { .. }
+            | Form::PElem { .. }
+            | Form::Field { .. }
+            | Form::IField { .. }
+            | Form::PField { .. }
+            | Form::Len { .. }
+            | Form::SameLen { .. }
+            | Form::SameShape { .. }
+            | Form::Row { .. }
+            | Form::RegionRound { .. }
+    )
 }
 
 impl Function<'_, '_> {

@@ -266,6 +266,10 @@ fn references(stream: &Stream, start: Position, end: Position) -> Option<BTreeMa
                 refs.insert(array.0, true);
                 refs.insert(other.0, true);
             }
+            Form::SameShape { object, other, .. } => {
+                refs.entry(object.0).or_insert(false);
+                refs.entry(other.0).or_insert(false);
+            }
             Form::Push { builder: object, .. }
             | Form::PrimalPush { builder: object, .. }
             | Form::IPush { builder: object, .. }

@@ -211,6 +211,9 @@ macro_rules! has_flag {
     (v8, [v8 $($more:ident)*]) => {
         true
     };
+    (v9, [v9 $($more:ident)*]) => {
+        true
+    };
     (shows, [shows $($more:ident)*]) => {
         true
     };
@@ -244,6 +247,9 @@ macro_rules! has_flag {
     ($wanted:ident, [v8 $($more:ident)*]) => {
         has_flag!($wanted, [$($more)*])
     };
+    ($wanted:ident, [v9 $($more:ident)*]) => {
+        has_flag!($wanted, [$($more)*])
+    };
     ($wanted:ident, [shows $($more:ident)*]) => {
         has_flag!($wanted, [$($more)*])
     };
@@ -262,7 +268,7 @@ pub(crate) use has_flag;
 ///
 /// Structural entries: `CODE Variant mnemonic (operand(role), …) [flag …];`. Flags: `ends`, control never reaches the
 /// next instruction; `calls`, runs other functions and then goes on with the next instruction; `shows`, reads its
-/// registers for a text only, which nothing that is computed depends on; `v2` to `v8`, modules that have it are of this
+/// registers for a text only, which nothing that is computed depends on; `v2` to `v9`, modules that have it are of this
 /// format version at least.
 #[rustfmt::skip]
 macro_rules! for_each_instruction {
@@ -509,6 +515,8 @@ macro_rules! for_each_instruction {
             0x9a Row row (dst(def int), arr(use ref), index(use int), width(int)) [v3];
             /// Traps unless two arrays have the same length, as a tangent and what it belongs to must.
             0x9b SameLen same_len (arr(use ref), other(use ref)) [v4];
+            /// Traps unless two objects of a shaped type have the same shape, as a tangent and what it belongs to must.
+            0x9c SameShape same_shape (obj(use ref), other(use ref)) [v9];
             /// Makes an array of `dst`'s type from registers.
             0x94 Pack pack (dst(def ref), elems(uses)) [];
             /// Makes an empty builder of `dst`'s type with room for `capacity` elements. Traps if `capacity < 0`.
@@ -742,7 +750,9 @@ macro_rules! define_ops {
                         ends_block: has_flag!(ends, [$($flag)*]),
                         calls: has_flag!(calls, [$($flag)*]),
                         shows: has_flag!(shows, [$($flag)*]),
-                        since: if has_flag!(v8, [$($flag)*]) {
+                        since: if has_flag!(v9, [$($flag)*]) {
+                            9
+                        } else if has_flag!(v8, [$($flag)*]) {
                             8
                         } else if has_flag!(v7, [$($flag)*]) {
                             7

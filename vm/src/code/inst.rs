@@ -171,6 +171,8 @@ macro_rules! for_each_inst {
                 Row (dst(def int), array(use ref), index(use int), width(cost)) [];
                 /// Traps unless both arrays have the same length.
                 SameLen (array(use ref), other(use ref)) [];
+                /// Traps unless so many integers, from a place on, are the same in both objects.
+                SameShape (object(use ref), other(use ref), at(offset), count(offset)) [];
                 /// Makes an empty builder for a depth, with room for words or without. Traps if `capacity < 0`.
                 Build (dst(def ref), capacity(use int), element(bank), words(flag), depth(part)) [moves];
                 /// Appends a real to a builder. Traps if the builder is full or finished.

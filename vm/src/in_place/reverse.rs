@@ -45,8 +45,8 @@ enum Step {
     Node(NodeId),
     /// Gets an object: the caller's register for it, and the rest of the instruction.
     Object { to: Reg, op: Op, operands: Vec<Operand>, index: Option<NodeId> },
-    /// Asks for the lengths of two arrays.
-    SameLen(Vec<Operand>),
+    /// Compares two objects: lengths or shapes.
+    Alike(Op, Vec<Operand>),
     /// Shows a text.
     Trace { template: Operand, values: Vec<Shown> },
 }
@@ -241,10 +241,10 @@ impl<'a> Reader<'a> {
                 self.step(Step::Object { to: Reg::reference(register), op: inst.op, operands, index: None });
                 self.refs.insert(to.index, Object { register, argument: None });
             }
-            (Op::SameLen, [Operand::Use(a), Operand::Use(b)]) => {
+            (Op::SameLen | Op::SameShape, [Operand::Use(a), Operand::Use(b)]) => {
                 let pair = [self.object(a.index)?, self.object(b.index)?];
                 let pair = pair.map(|object| Operand::Use(Reg::reference(object.register)));
-                self.step(Step::SameLen(pair.to_vec()));
+                self.step(Step::Alike(inst.op, pair.to_vec()));
             }
             (Op::Trace, [template, Operand::Uses(values)]) => {
                 let shown = |&reg: &Reg| match reg.bank {
@@ -335,7 +335,7 @@ impl Code<'_> {
                 Step::Node(node) if live[node.index()] => self.compute(node)?,
                 Step::Node(_) => {}
                 Step::Object { to, op, operands, index } => self.load(op, to, &operands, index)?,
-                Step::SameLen(operands) => self.writer.emit(Op::SameLen, &operands)?,
+                Step::Alike(op, operands) => self.writer.emit(op, &operands)?,
                 Step::Trace { template, values } => {
                     let register = |shown| match shown {
                         Shown::Node(node) => self.register(node),

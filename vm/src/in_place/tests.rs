@@ -464,11 +464,14 @@ fn what_is_written_is_bounded_by_the_module_and_its_lists() {
 fn tangents_of_objects_in_objects_are_those_of_operators() {
     let rows = "Array (Array Real @t0) @t1";
     let pairs = "Array (Array Real @t0, Real) @t3";
-    let both = format!("Array ({pairs}, {rows}, Int) @t5");
+    let matrix = "Tensor (Array Real @t0) @t6";
+    let both = format!("Array ({pairs}, {rows}, {matrix}, Int) @t5");
     let source = format!(
         "type t0 = array real\ntype t1 = array t0\ntype t2 = struct {{ t0, real }}\ntype t3 = array t2\n\
-         type t4 = struct {{ t3, t1, int }}\ntype t5 = array t4\n\
-         func \"f\" (t1, t3, t5) -> (real, t1, t3, t0) regs 4 real, 6 int, t1, t3, t5, t0, t2, t4, t0, t1 {{\n\
+         type t4 = struct {{ t3, t1, t6, int }}\ntype t5 = array t4\n\
+         type t6 = shaped {{ t0, int, int }}\n\
+         func \"f\" (t1, t3, t5) -> (real, t1, t3, t0, t6) regs 4 real, 6 int, \
+         t1, t3, t5, t0, t2, t4, t0, t1, t6, t0 {{\n\
          const r0, 0.5\niconst i0, 0\niconst i1, 1\nlen i2, p0\niconst i3, 0\njump outer_test\n\
          outer:\npelem p3, p0, i3\nlen i4, p3\niconst i5, 0\njump inner_test\n\
          inner:\nelem r1, p3, i5\nmul r1, r1, r1\nadd r0, r0, r1\niadd i5, i5, i1\n\
@@ -477,13 +480,14 @@ fn tangents_of_objects_in_objects_are_those_of_operators() {
          outer_test:\nilt i0, i3, i2\nbranch i0, outer, done\n\
          done:\niconst i0, 0\npelem p4, p1, i0\nfield r1, p4, 1\npfield p6, p4, 0\n\
          pelem p5, p2, i0\npfield p7, p5, 1\npelem p3, p7, i0\nelem r2, p3, i0\n\
-         mul r2, r2, r1\nsin r2, r2\nadd r0, r0, r2\nret (r0, p0, p1, p6) }}\n\
-         func \"pushed\" (t1, t3, t5, t1, t3, t5) -> (real, t1, t3, t0, real, t1, t3, t0)\n\
+         mul r2, r2, r1\nsin r2, r2\nadd r0, r0, r2\npfield p8, p5, 2\npfield p9, p8, 0\nelem r2, p9, i0\n\
+         mul r0, r0, r2\nret (r0, p0, p1, p6, p8) }}\n\
+         func \"pushed\" (t1, t3, t5, t1, t3, t5) -> (real, t1, t3, t0, t6, real, t1, t3, t0, t6)\n\
          export (a : {rows}, b : {pairs}, c : {both}, da : {rows}, db : {pairs}, dc : {both}) \
-         -> (Real, {rows}, {pairs}, Array Real @t0, Real, {rows}, {pairs}, Array Real @t0)\n\
-         regs 2 real, t1, t3, t5, t1, t3, t5, t1, t3, t0, t1, t3, t0 {{\n\
-         jvp \"f\", 0 (p0, p1, p2, p3, p4, p5) -> (r0, p6, p7, p8, r1, p9, p10, p11)\n\
-         ret (r0, p6, p7, p8, r1, p9, p10, p11) }}\n"
+         -> (Real, {rows}, {pairs}, Array Real @t0, {matrix}, Real, {rows}, {pairs}, Array Real @t0, {matrix})\n\
+         regs 2 real, t1, t3, t5, t1, t3, t5, t1, t3, t0, t6, t1, t3, t0, t6 {{\n\
+         jvp \"f\", 0 (p0, p1, p2, p3, p4, p5) -> (r0, p6, p7, p8, p9, r1, p10, p11, p12, p13)\n\
+         ret (r0, p6, p7, p8, p9, r1, p10, p11, p12, p13) }}\n"
     );
     let def = text::parse(&source, "nested.dvs").unwrap_or_else(|errors| panic!("{}\n{source}", errors[0]));
     let expanded = expand(&def).expect("the operator is written out");
@@ -523,12 +527,14 @@ fn tangents_of_objects_in_objects_are_those_of_operators() {
                     let first = pairs(n, &mut len, &mut real);
                     let n = len(2);
                     let rows: Vec<Value> = (0..n).map(|_| array(len(2), &mut real)).collect();
-                    Value::Tuple(vec![first, Value::Array(rows), Value::Int(4)])
+                    let [n, m] = [len(2), len(2)];
+                    let matrix = (0..n).map(|_| array(m, &mut real)).collect();
+                    Value::Tuple(vec![first, Value::Array(rows), Value::Array(matrix), Value::Int(4)])
                 })
                 .collect();
             [Value::Array(a), b, Value::Array(c)]
         };
-        let wrong = if seed % 3 == 0 { 1 + seed as usize % 17 } else { 0 };
+        let wrong = if seed % 3 == 0 { 1 + seed as usize % 25 } else { 0 };
         let args = [made(0), made(if wrong == 0 { 1000 } else { wrong })].concat();
         let (found, expected) = (run(&in_place, "pushed", &args), run(&dynamic, "pushed", &args));
         outcomes[usize::from(expected.is_err())] += 1;

@@ -299,6 +299,10 @@ impl<'a> Emitter<'a> {
             }
             Structural::Len => Inst::Len { dst: IntReg(a), array: RefReg(b) },
             Structural::SameLen => Inst::SameLen { array: RefReg(a), other: RefReg(b) },
+            Structural::SameShape => {
+                let (at, count) = self.shape(a);
+                Inst::SameShape { object: RefReg(a), other: RefReg(b), at, count }
+            }
             Structural::Elem if words => Inst::Elem { dst: RealReg(a), array: RefReg(b), index: IntReg(c) },
             Structural::Elem => Inst::PrimalElem { dst: RealReg(a), array: RefReg(b), index: IntReg(c) },
             Structural::IElem => Inst::IElem { dst: IntReg(a), array: RefReg(b), index: IntReg(c) },
@@ -526,6 +530,15 @@ impl<'a> Emitter<'a> {
     fn int_field(&self, object: u16, tag: u16, number: u16) -> u32 {
         let (layout, nth) = self.field(object, tag, number);
         layout.int_at(nth) as u32
+    }
+
+    /// Where the integers of a shape stand, and how many there are.
+    fn shape(&self, object: u16) -> (u32, u32) {
+        let TypeDef::Shaped(fields) = self.type_of(object) else {
+            unreachable!("the verifier checks that shapes are those of shaped types");
+        };
+        let layout = Fields::of(fields);
+        (layout.int_at(0) as u32, layout.ints as u32)
     }
 
     fn ref_field(&self, object: u16, tag: u16, number: u16) -> u32 {

@@ -298,7 +298,7 @@ impl Finder<'_> {
                 watch.tick(1)?;
                 match inst.op {
                     Op::Mov | Op::IMov | Op::Const | Op::IConst => {}
-                    Op::Len | Op::Elem | Op::IElem | Op::Row | Op::SameLen | Op::Trace => {}
+                    Op::Len | Op::Elem | Op::IElem | Op::Row | Op::SameLen | Op::SameShape | Op::Trace => {}
                     // Under another name something could be pushed that nobody knows of here.
                     Op::PMov | Op::PSelect if self.is_builder(inst.a) => {
                         return Ok(Err(Refusal::BuilderCopied { inst: at }));

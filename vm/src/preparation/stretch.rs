@@ -228,7 +228,7 @@ impl<'a> Walk<'a> {
             Op::Build | Op::Finish if let Some(arrays) = self.arrays => self.make(at, inst, arrays),
             Op::IPush | Op::PPush if self.arrays.is_some() => {}
             // Where it hasn't trapped it is nothing.
-            Op::SameLen => {}
+            Op::SameLen | Op::SameShape => {}
             // What is shown is no part of what is computed.
             Op::Trace => {}
             Op::Push => {

@@ -777,6 +777,15 @@ macro_rules! define_execute {
                                     trap!(other_shape(pair));
                                 }
                             }
+                            Inst::SameShape { object, other, at, count } => {
+                                let pair = [*refs.add(object.index()), *refs.add(other.index())];
+                                let sizes = pair.map(|object| {
+                                    std::slice::from_raw_parts(object.add(at as usize), count as usize)
+                                });
+                                if sizes[0] != sizes[1] {
+                                    trap!(other_shape(pair));
+                                }
+                            }
                             Inst::Pack { dst, site } => {
                                 let site = stream.objects.at(site);
                                 let len = site.uses.reals.len() + site.uses.ints.len() + site.uses.refs.len();

@@ -71,6 +71,7 @@ pub(super) fn check(function: &Function, op: Op, operands: &[Operand], report: &
 
         Structural::Len => view.array(1).map(|_| ()),
         Structural::SameLen => view.array(0).and_then(|_| view.array(1)).map(|_| ()),
+        Structural::SameShape => view.shaped(0).and_then(|ty| view.has_type(1, ty)),
         Structural::Elem | Structural::IElem | Structural::PElem => view.has_type(0, view.array(1)?),
         Structural::Row => view.array(1).and_then(|_| view.width(3)),
         Structural::Pack => {
@@ -212,6 +213,13 @@ impl<'a> View<'a> {
         match self.heap_type(at).1 {
             TypeDef::Array(element) => Ok(*element),
             _ => self.wrong_kind(at, "an array"),
+        }
+    }
+
+    fn shaped(&self, at: usize) -> Result<ValueType, Fault> {
+        match self.heap_type(at) {
+            (id, TypeDef::Shaped(_)) => Ok(ValueType::Ref(id)),
+            _ => self.wrong_kind(at, "a shaped type"),
         }
     }
 

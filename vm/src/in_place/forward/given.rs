@@ -78,7 +78,8 @@ fn parts_of(def: &TypeDef) -> Vec<ValueType> {
     }
 }
 
-/// Whether an operator's tangents of results of this type are what functions with tangents give: their integers are 0.
+/// Whether an operator's tangents of results of this type are what functions with tangents give: integers in them are 0
+/// unless they are those of a shape.
 pub(super) fn gives_reals_only(site: &Site<'_>, id: TypeId) -> bool {
     fn only_reals(site: &Site<'_>, ty: ValueType, nesting: usize) -> bool {
         match ty {
@@ -88,6 +89,10 @@ pub(super) fn gives_reals_only(site: &Site<'_>, id: TypeId) -> bool {
             ValueType::Ref(id) => match &site.module.types[id.index()] {
                 TypeDef::Array(ty) => only_reals(site, *ty, nesting + 1),
                 TypeDef::Struct(fields) => fields.iter().all(|&ty| only_reals(site, ty, nesting + 1)),
+                // Those of a shape are what they are.
+                TypeDef::Shaped(fields) => {
+                    fields.iter().all(|&ty| ty == ValueType::Int || only_reals(site, ty, nesting + 1))
+                }
                 _ => false,
             },
         }
@@ -125,19 +130,32 @@ fn check_shape(
                 check_shape(writer, site, element, elements, nesting + 1)
             })
         }
-        TypeDef::Struct(fields) => {
-            for (index, &ty) in fields.iter().enumerate() {
-                let ValueType::Ref(field) = ty else { continue };
-                let mut parts = pair;
-                for reg in &mut parts {
-                    *reg = part(writer, *reg, index, ty)?;
-                }
-                check_shape(writer, site, field, parts, nesting + 1)?;
-            }
-            Ok(())
+        TypeDef::Struct(fields) => check_parts(writer, site, fields, pair, nesting),
+        TypeDef::Shaped(fields) => {
+            writer.emit(Op::SameShape, &pair.map(Operand::Use))?;
+            check_parts(writer, site, fields, pair, nesting)
         }
         _ => Err(Declined),
     }
+}
+
+/// Traps unless what two objects with these fields are made of is alike.
+fn check_parts(
+    writer: &mut Writer,
+    site: &Site<'_>,
+    fields: &[ValueType],
+    pair: [Reg; 2],
+    nesting: usize,
+) -> Result<(), Declined> {
+    for (index, &ty) in fields.iter().enumerate() {
+        let ValueType::Ref(field) = ty else { continue };
+        let mut parts = pair;
+        for reg in &mut parts {
+            *reg = part(writer, *reg, index, ty)?;
+        }
+        check_shape(writer, site, field, parts, nesting + 1)?;
+    }
+    Ok(())
 }
 
 /// Whether two objects of a type may be of different shapes.
@@ -193,7 +211,7 @@ fn without_negative_zeros(
             writer.emit(op, &[Operand::Def(loaded), Operand::Use(object), Operand::Use(at)])?;
             copied(writer, loaded, ty)
         }),
-        TypeDef::Struct(fields) => {
+        TypeDef::Struct(fields) | TypeDef::Shaped(fields) => {
             let mut parts = Vec::new();
             for (index, &ty) in fields.iter().enumerate() {
                 let loaded = part(writer, object, index, ty)?;

@@ -233,7 +233,9 @@ impl<'a> Search<'a> {
             Op::TailCall if self.rules.calls => return Ok(()),
             Op::IMov | Op::Const | Op::IConst | Op::PDetach => false,
             Op::IField | Op::IPayload | Op::IElem | Op::IGet | Op::VariantTag | Op::Len | Op::Row => false,
-            Op::IPush | Op::IPut | Op::SameLen | Op::Jump | Op::Branch | Op::Switch | Op::Ret => return Ok(()),
+            Op::IPush | Op::IPut | Op::SameLen | Op::SameShape | Op::Jump | Op::Branch | Op::Switch | Op::Ret => {
+                return Ok(());
+            }
             Op::Trap | Op::TrapWith | Op::Trace => return Ok(()),
             _ => return Err(Declined),
         };
