@@ -33,9 +33,13 @@ struct Place {
 #[derive(Default, Debug)]
 pub(super) struct Rows {
     places: Vec<Place>,
-    /// Arrays that are as long as others: what is inside of one is inside of the other.
+    /// Arrays, each with one that is as long: what is inside of the one is inside of the other.
     as_long: Vec<[u16; 2]>,
 }
+
+/// No more places, and no more arrays that are as long as others, are known at a time: all are looked at for each
+/// instruction.
+const KNOWN_MAX: usize = 256;
 
 impl Rows {
     pub(super) fn forget(&mut self) {
@@ -43,21 +47,23 @@ impl Rows {
         self.as_long.clear();
     }
 
-    /// Notes that two arrays have the same length, if there are rows that may be in one of them.
+    /// Notes that an array is as long as one in which there may be rows.
     pub(super) fn are_as_long(&mut self, array: u16, other: u16) {
-        if !self.places.is_empty() {
-            self.as_long.push([array, other]);
+        if !self.places.is_empty() && self.as_long.len() < KNOWN_MAX {
+            self.as_long.push([other, array]);
         }
     }
 
+    fn add(&mut self, places: impl IntoIterator<Item = Place>) {
+        let room = KNOWN_MAX - self.places.len();
+        self.places.extend(places.into_iter().take(room));
+    }
+
     fn of(&self, register: u16, array: u16) -> Option<Place> {
-        let inside_of = |array: u16| {
-            self.places.iter().copied().find(move |place| place.register == register && place.array == array)
-        };
-        inside_of(array).or_else(|| {
-            let others = self.as_long.iter().filter(|pair| pair.contains(&array));
-            others.flatten().find_map(|&other| inside_of(other))
-        })
+        let inside_of =
+            |array: u16| self.places.iter().copied().find(|place| (place.register, place.array) == (register, array));
+        let as_long = || self.as_long.iter().find(|[other, _]| *other == array);
+        inside_of(array).or_else(|| as_long().and_then(|&[_, array]| inside_of(array)))
     }
 }
 
@@ -84,7 +90,7 @@ impl Function<'_, '_> {
         };
         let place = self.emit.b.ins().iadd_imm_s(from, offset);
         self.set_int(dst.0, place);
-        self.rows.places.push(Place { register: dst.0, array: array.0, from, offset, left: width });
+        self.rows.add([Place { register: dst.0, array: array.0, from, offset, left: width }]);
     }
 
     /// Where an element stands that is known to be inside: address and offset.
@@ -122,19 +128,19 @@ impl Function<'_, '_> {
             }
             _ => Vec::new(),
         };
-        let Rows { places: rows, as_long } = &mut self.rows;
+        let Rows { places, as_long } = &mut self.rows;
         inst.for_each_reg(self.stream, |reg, def| {
             if def {
                 if reg.bank == Bank::Ref {
                     as_long.retain(|pair| !pair.contains(&reg.index));
                 }
-                rows.retain(|place| match reg.bank {
+                places.retain(|place| match reg.bank {
                     Bank::Int => place.register != reg.index,
                     Bank::Ref => place.array != reg.index,
                     Bank::Real => true,
                 });
             }
         });
-        rows.extend(next);
+        self.rows.add(next);
     }
 }

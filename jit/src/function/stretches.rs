@@ -13,9 +13,11 @@ use dualvm_vm::isa::{Bank, Op};
 use dualvm_vm::native::{Inst, Position, Pure, ScalarInst};
 use std::collections::{BTreeMap, HashMap};
 
-/// A stretch has at least so many products that become plain ones, and so many for each test.
+/// A stretch has at least so many products that become plain ones, so many for each test, and one in so many
+/// instructions: what depends on products is written twice.
 const PRODUCTS_MIN: usize = 3;
 const PRODUCTS_PER_TEST: usize = 2;
+const INSTRUCTIONS_PER_PRODUCT: usize = 8;
 /// A stretch is cut after so many instructions.
 const LEN_MAX: usize = 512;
 
@@ -79,7 +81,8 @@ impl Function<'_, '_> {
         });
         let leniency = Leniency::new(self.stream.reals, stretch, results);
         let products = leniency.products.iter().filter(|&&lenient| lenient).count();
-        (products >= PRODUCTS_MIN.max(PRODUCTS_PER_TEST * leniency.tests.len())).then_some(leniency)
+        let least = [PRODUCTS_MIN, PRODUCTS_PER_TEST * leniency.tests.len(), stretch.len() / INSTRUCTIONS_PER_PRODUCT];
+        least.iter().all(|&least| products >= least).then_some(leniency)
     }
 
     /// Writes arithmetic with plain products, and what is to be done if one of them is NaN.

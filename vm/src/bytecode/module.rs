@@ -101,6 +101,19 @@ pub enum TypeDef {
     },
 }
 
+impl TypeDef {
+    /// All types that the definition names.
+    pub(crate) fn parts(&self) -> Box<dyn Iterator<Item = ValueType> + '_> {
+        match self {
+            TypeDef::Struct(fields) | TypeDef::Shaped(fields) => Box::new(fields.iter().copied()),
+            TypeDef::Variant(variants) => Box::new(variants.iter().flat_map(|variant| variant.fields.iter().copied())),
+            TypeDef::Array(element) | TypeDef::Builder(element) => Box::new(std::iter::once(*element)),
+            TypeDef::Chain(variant) => Box::new(std::iter::once(ValueType::Ref(*variant))),
+            TypeDef::Closure { params, results } => Box::new(params.iter().chain(results).copied()),
+        }
+    }
+}
+
 /// A data type as the host sees it: named constructors over a variant type of the heap.
 ///
 /// Constructors and variants correspond by position. A type with parameters has one entry for each use with other

@@ -88,18 +88,15 @@ impl Types {
         let mut found = Vec::new();
         for (index, def) in module.types.iter().enumerate() {
             let mut holds = false;
-            let mut part = |ty: ValueType| match ty {
+            let part = |ty: ValueType| match ty {
                 ValueType::Real => holds = true,
                 ValueType::Int => {}
                 ValueType::Ref(id) => used_by[id.index()].push(index),
             };
             match def {
-                TypeDef::Struct(fields) | TypeDef::Shaped(fields) => fields.iter().copied().for_each(part),
-                TypeDef::Variant(variants) => variants.iter().flat_map(|v| &v.fields).copied().for_each(part),
-                TypeDef::Array(ty) | TypeDef::Builder(ty) => part(*ty),
-                TypeDef::Chain(id) => part(ValueType::Ref(*id)),
                 // Nobody knows what it has captured.
                 TypeDef::Closure { .. } => holds = true,
+                def => def.parts().for_each(part),
             }
             if holds {
                 types.0[index] = true;

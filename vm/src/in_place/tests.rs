@@ -545,3 +545,21 @@ fn tangents_of_objects_in_objects_are_those_of_operators() {
     }
     assert!(outcomes.iter().all(|&count| count > 10), "{outcomes:?}");
 }
+
+#[test]
+fn types_in_types_are_looked_at_once() {
+    // A value of t7 would have 50⁷ arrays; whoever walks through it as a tree doesn't come back.
+    let many = |n: usize| [format!("t{}", n - 1).as_str(); 50].join(", ");
+    let types: String = (1..8).map(|n| format!("type t{n} = struct {{ {} }}\n", many(n))).collect();
+    let source = format!(
+        "type t0 = array real\n{types}\
+         func \"f\" (real, t7) -> (real, t7) {{\nret (r0, p0) }}\n\
+         func \"g\" (t7, real) -> (real, t7) {{\nret (r0, p0) }}\n\
+         func \"main\" (real, t7) -> (real) regs 3 real, t7, t7, t7 {{\n\
+         jvp \"f\", 0 (r0, p0, r0, p0) -> (r1, p1, r2, p2)\n\
+         jvp \"g\", 1 (p0, r0, r0) -> (r1, p1, r2, p2)\nret (r2) }}\n"
+    )
+    .replace("(real, t7) {", "(real, t7) regs 1 real, t7 {");
+    let def = text::parse(&source, "types.dvs").unwrap_or_else(|errors| panic!("{}\n{source}", errors[0]));
+    assert!(expand(&def).is_none(), "nothing says what shapes these have");
+}

@@ -777,12 +777,9 @@ macro_rules! define_execute {
                                     trap!(other_shape(pair));
                                 }
                             }
-                            Inst::SameShape { object, other, at, count } => {
+                            Inst::SameShape { object, other, .. } => {
                                 let pair = [*refs.add(object.index()), *refs.add(other.index())];
-                                let sizes = pair.map(|object| {
-                                    std::slice::from_raw_parts(object.add(at as usize), count as usize)
-                                });
-                                if sizes[0] != sizes[1] {
+                                if !heap::are_alike(pair[0], pair[1]) {
                                     trap!(other_shape(pair));
                                 }
                             }

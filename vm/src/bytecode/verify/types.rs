@@ -15,8 +15,8 @@ pub(super) fn check(report: &mut Report) {
         }
         check_counts(index, def, report);
         let place = || format!("t{index}");
-        report.check_known(parts(def), place);
-        if let Some(builder) = parts(def).find(|&ty| report.is_builder(ty)) {
+        report.check_known(def.parts(), place);
+        if let Some(builder) = def.parts().find(|&ty| report.is_builder(ty)) {
             let expected = format!("no builder in t{index}");
             report.fail(Rule::BuilderPlace, expected, format!("{}, a builder", name(builder)));
         }
@@ -41,7 +41,7 @@ pub(super) fn leading_to_functions(module: &ModuleDef) -> Vec<bool> {
             found.push(index);
             continue;
         }
-        for part in parts(def) {
+        for part in def.parts() {
             // What is no type of the module is reported where the types are checked.
             if let ValueType::Ref(part) = part
                 && let Some(wholes) = part_of.get_mut(part.index())
@@ -58,17 +58,6 @@ pub(super) fn leading_to_functions(module: &ModuleDef) -> Vec<bool> {
         }
     }
     leads
-}
-
-/// All types that a type's definition names.
-fn parts(def: &TypeDef) -> Box<dyn Iterator<Item = ValueType> + '_> {
-    match def {
-        TypeDef::Struct(fields) | TypeDef::Shaped(fields) => Box::new(fields.iter().copied()),
-        TypeDef::Variant(variants) => Box::new(variants.iter().flat_map(|variant| variant.fields.iter().copied())),
-        TypeDef::Array(element) | TypeDef::Builder(element) => Box::new(std::iter::once(*element)),
-        TypeDef::Chain(variant) => Box::new(std::iter::once(ValueType::Ref(*variant))),
-        TypeDef::Closure { params, results } => Box::new(params.iter().chain(results).copied()),
-    }
 }
 
 fn check_counts(index: usize, def: &TypeDef, report: &mut Report) {

@@ -6,6 +6,8 @@ use std::collections::BTreeSet;
 
 /// Objects in objects are looked at so deep. A type that leads back to itself has no bound.
 const NESTING_MAX: usize = 6;
+/// What is given and what comes out are made of so many parts at most, by their types.
+const PARTS_MAX: usize = 4096;
 
 /// A tangent that a `jvp` is given.
 pub(super) struct GivenTangent {
@@ -39,65 +41,47 @@ impl GivenTangent {
 
     /// The tangent in the form that it has when it comes out of an operator, if it may come out of this one.
     pub(super) fn as_given_back(&self, writer: &mut Writer, site: &Site<'_>) -> Result<Reg, Declined> {
-        let results: BTreeSet<TypeId> = site.callee.results.iter().flat_map(|&ty| objects_in(site, ty)).collect();
+        let ValueType::Ref(id) = self.ty else { return Ok(self.tangent) };
+        let results = objects_in(site, site.callee.results.iter().copied())?;
         let is_of_reals = |id: &TypeId| site.module.types[id.index()] == TypeDef::Array(ValueType::Real);
         let gives_reals = results.iter().any(is_of_reals);
         // What is appended to an array of reals may be one of another type.
         let may_come_out = |id: &TypeId| results.contains(id) || gives_reals && is_of_reals(id);
-        match self.ty {
-            ValueType::Ref(id) if objects_in(site, self.ty).iter().any(may_come_out) => {
-                without_negative_zeros(writer, site, id, self.tangent, 0)
-            }
-            _ => Ok(self.tangent),
+        match objects_in(site, [self.ty])?.iter().any(may_come_out) {
+            true => without_negative_zeros(writer, site, id, self.tangent, 0),
+            false => Ok(self.tangent),
         }
     }
 }
 
-/// The types of the objects that values of a type are made of.
-fn objects_in(site: &Site<'_>, ty: ValueType) -> BTreeSet<TypeId> {
-    let mut found = BTreeSet::new();
-    let mut next = vec![ty];
+/// The types of the objects that values of these types are made of.
+fn objects_in(site: &Site<'_>, types: impl IntoIterator<Item = ValueType>) -> Result<BTreeSet<TypeId>, Declined> {
+    let (mut found, mut looked_at) = (BTreeSet::new(), 0);
+    let mut next: Vec<ValueType> = types.into_iter().collect();
     while let Some(ty) = next.pop() {
+        looked_at += 1;
+        if looked_at > PARTS_MAX {
+            return Err(Declined);
+        }
         if let ValueType::Ref(id) = ty
             && found.insert(id)
         {
-            next.extend(parts_of(&site.module.types[id.index()]));
+            next.extend(site.module.types[id.index()].parts().take(PARTS_MAX + 1));
         }
     }
-    found
-}
-
-/// The types of what an object of a type is made of.
-fn parts_of(def: &TypeDef) -> Vec<ValueType> {
-    match def {
-        TypeDef::Struct(fields) | TypeDef::Shaped(fields) => fields.clone(),
-        TypeDef::Variant(variants) => variants.iter().flat_map(|variant| &variant.fields).copied().collect(),
-        TypeDef::Array(ty) | TypeDef::Builder(ty) => vec![*ty],
-        TypeDef::Chain(id) => vec![ValueType::Ref(*id)],
-        TypeDef::Closure { .. } => Vec::new(),
-    }
+    Ok(found)
 }
 
 /// Whether an operator's tangents of results of this type are what functions with tangents give: integers in them are 0
 /// unless they are those of a shape.
 pub(super) fn gives_reals_only(site: &Site<'_>, id: TypeId) -> bool {
-    fn only_reals(site: &Site<'_>, ty: ValueType, nesting: usize) -> bool {
-        match ty {
-            ValueType::Real => true,
-            ValueType::Int => false,
-            ValueType::Ref(_) if nesting == NESTING_MAX => false,
-            ValueType::Ref(id) => match &site.module.types[id.index()] {
-                TypeDef::Array(ty) => only_reals(site, *ty, nesting + 1),
-                TypeDef::Struct(fields) => fields.iter().all(|&ty| only_reals(site, ty, nesting + 1)),
-                // Those of a shape are what they are.
-                TypeDef::Shaped(fields) => {
-                    fields.iter().all(|&ty| ty == ValueType::Int || only_reals(site, ty, nesting + 1))
-                }
-                _ => false,
-            },
-        }
-    }
-    only_reals(site, ValueType::Ref(id), 0)
+    let is_of_reals = |id: &TypeId| match &site.module.types[id.index()] {
+        TypeDef::Array(ty) => *ty != ValueType::Int,
+        TypeDef::Struct(fields) => !fields.contains(&ValueType::Int),
+        TypeDef::Shaped(_) => true,
+        _ => false,
+    };
+    objects_in(site, [ValueType::Ref(id)]).is_ok_and(|found| found.iter().all(is_of_reals))
 }
 
 /// Traps unless two objects of a type are alike, as the operator does: at the first difference from left to right.
