@@ -498,7 +498,8 @@ fn tangents_of_objects_in_objects_are_those_of_operators() {
     let in_place = Module::new(&engine, def.clone()).unwrap_or_else(|errors| panic!("{}", errors[0]));
     let dynamic = Module::with_operators(&engine, def);
     let mut outcomes = [0; 2];
-    for seed in seeds(300) {
+    let seeds = seeds(300);
+    for seed in seeds.clone() {
         // The shape of the arguments, and that of the tangents, which may differ in one place.
         let made = |wrong: usize| {
             let (mut shapes, mut numbers) = (Rng::with_seed(seed), Rng::with_seed(seed ^ wrong as u64));
@@ -543,7 +544,9 @@ fn tangents_of_objects_in_objects_are_those_of_operators() {
         };
         assert_eq!(bits(&found), bits(&expected), "seed {seed}: {args:?}\nin place: {found:?}\noperator: {expected:?}");
     }
-    assert!(outcomes.iter().all(|&count| count > 10), "{outcomes:?}");
+    // Sanitizers run few seeds.
+    let tried = seeds.end - seeds.start;
+    assert!(outcomes.iter().all(|&count| count > tried / 30), "{outcomes:?}");
 }
 
 #[test]
