@@ -52,6 +52,12 @@ pub(crate) unsafe fn part_before(start: *const u8) -> Trail {
     }
 }
 
+/// Whether a number isn't zero, of either sign. What is made last is looked at first: it is likely to be what is read
+/// after the region, and of what is not there are no adjoints yet.
+fn any(adjoints: &[f64]) -> bool {
+    adjoints.rchunks(64).any(|chunk| chunk.iter().fold(0, |bits, adjoint| bits | adjoint.to_bits() << 1) != 0)
+}
+
 impl<'a> Walk<'a> {
     /// Goes back by so many bytes. They are in one part.
     ///
@@ -315,7 +321,6 @@ impl Sweep {
         let made = &adjoints[tail.made_slots[0].index()..tail.made_slots[1].index()];
         // As for segments: all zero means that nothing flows back.
         let mut start = tail.trail.start;
-        let any = |list: &[f64]| list.iter().any(|&adjoint| adjoint != 0.0);
         if any(outputs) || any(elements) || any(made) {
             if self.reals.len() < code.reals {
                 self.reals.resize(code.reals, 0.0);
