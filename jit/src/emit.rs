@@ -4,7 +4,7 @@ use crate::shared::{
     RARELY_CALLED, scalar_signature, scalar_stub_signature, scalar_stub_symbol, scalar_symbol, signature,
 };
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::types::{F64, I32, I64};
+use cranelift_codegen::ir::types::{F64, F64X2, I32, I64};
 use cranelift_codegen::ir::{
     Block, FuncRef, InstBuilder, MemFlagsData, Signature, StackSlot, StackSlotData, StackSlotKind, Type, Value,
 };
@@ -83,6 +83,22 @@ impl<'a> Emit<'a> {
         self.b.ins().iconst(I64, value)
     }
 
+    /// A real, or a vector with it in both lanes.
+    pub(crate) fn real_constant(&mut self, ty: Type, value: f64) -> Value {
+        if ty == F64 {
+            return self.b.ins().f64const(value);
+        }
+        let bytes: Vec<u8> = [value.to_bits().to_le_bytes(); 2].concat();
+        let constant = self.b.func.dfg.constants.insert(bytes.into());
+        self.b.ins().vconst(ty, constant)
+    }
+
+    /// A vector of two reals.
+    pub(crate) fn vector(&mut self, [low, high]: [Value; 2]) -> Value {
+        let vector = self.b.ins().scalar_to_vector(F64X2, low);
+        self.b.ins().insertlane(vector, high, 1)
+    }
+
     /// A variable that begins with a value.
     pub(crate) fn variable(&mut self, value: Value) -> Variable {
         let ty = self.b.func.dfg.value_type(value);
@@ -118,8 +134,8 @@ impl<'a> Emit<'a> {
         self.enter(next);
     }
 
-    /// Adds to the adjoints of an array's elements, given by index and contribution, one after the other. A constant
-    /// array's would begin where all adjoints do; it has none.
+    /// Adds to the adjoints of an array's elements, given by index and contribution, one after the other. A vector is
+    /// for elements side by side. A constant array's would begin where all adjoints do; it has none.
     pub(crate) fn add_to_elements(&mut self, start: Value, adjoints: Value, contributions: &[(Value, Value)]) {
         let constant = self.b.ins().icmp(IntCC::Equal, start, adjoints);
         let (add, done) = (self.b.create_block(), self.b.create_block());
@@ -128,9 +144,11 @@ impl<'a> Emit<'a> {
         for &(index, contribution) in contributions {
             let offset = self.b.ins().ishl_imm_u(index, 3);
             let address = self.b.ins().iadd(start, offset);
-            let sum = self.load(F64, address, 0);
+            let ty = self.b.func.dfg.value_type(contribution);
+            let flags = if ty == F64 { TRUSTED } else { UNALIGNED };
+            let sum = self.b.ins().load(ty, flags, address, 0);
             let sum = self.b.ins().fadd(sum, contribution);
-            self.store(sum, address, 0);
+            self.b.ins().store(flags, sum, address, 0);
         }
         self.b.ins().jump(done, &[]);
         self.enter(done);

@@ -15,6 +15,7 @@ mod deep;
 mod heap;
 mod late;
 mod loops;
+mod pairs;
 mod records;
 mod regions;
 mod rows;

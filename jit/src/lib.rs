@@ -29,20 +29,26 @@
 //! - `unit`: the code of one module: memory, symbols, compiling.
 //! - `emit`: writing Cranelift's representation, with the calls out of native code.
 //! - `cost`: what compiling will cost, before it is done.
-//! - `scalar`: scalar instructions. `function`: everything else of a function. `segment` and `loop_adjoint`: adjoints.
+//! - `scalar`: scalar instructions. `function`: everything else of a function. `segment`, `loop_adjoint` and
+//!   `region_adjoint`: adjoints.
+//! - `vectors`: two rounds of a loop at a time. `adjoint_pairs`: those of adjoints, with what `linear` knows of
+//!   indices.
 //!
 //! Memory that holds code is never writable and executable at once, and goes back with the module.
 
+mod adjoint_pairs;
 mod cost;
 mod emit;
 mod function;
 mod lenient;
+mod linear;
 mod loop_adjoint;
 mod region_adjoint;
 mod scalar;
 mod segment;
 mod shared;
 mod unit;
+mod vectors;
 
 use dualvm_vm::native::{Generator, Request, Unit};
 use std::time::Duration;

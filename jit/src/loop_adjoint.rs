@@ -3,15 +3,18 @@
 //! Strong products are written as plain ones, as in [`crate::lenient`]. The test for NaN comes before anything of an
 //! iteration is added to memory; if it fails, the iteration is left to the interpreter.
 
+use crate::adjoint_pairs::{self, Added, BeforeRounds, Pairs, Rounds};
 use crate::emit::{Emit, TRUSTED, UNALIGNED};
 use crate::lenient::{Leniency, branch_on_nan, moved};
 use crate::segment::Registers;
+use crate::vectors::{self, Both};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{F64, I64};
 use cranelift_codegen::ir::{Block, InstBuilder, Value};
 use cranelift_frontend::Variable;
 use dualvm_vm::isa::{Bank, Reg};
 use dualvm_vm::native::{Inst, LoopCode, LoopRun};
+use std::collections::{BTreeMap, HashMap};
 use std::mem::offset_of;
 
 /// Iterations that run together.
@@ -57,15 +60,15 @@ pub(crate) fn write(emit: &mut Emit<'_>, code: &LoopCode) {
     let mut lasting = Vec::new();
     for n in 0..frame.cleared {
         let value = emit.load(F64, reals, 8 * n as i32);
+        registers.reals[n] = Some(value);
         lasting.push((Bank::Real, n, emit.variable(value)));
     }
     let steps = |n: usize| code.body.iter().any(|inst| written(inst) == Reg::int(n as u16));
     for n in first_once_int..first_once_int + layout.once.ints {
         let value = emit.load(I64, ints, 8 * n as i32);
+        registers.ints[n] = Some(value);
         if steps(n) {
             lasting.push((Bank::Int, n, emit.variable(value)));
-        } else {
-            registers.ints[n] = Some(value);
         }
     }
     let computed = code.prologue.iter().map(written);
@@ -92,9 +95,12 @@ pub(crate) fn write(emit: &mut Emit<'_>, code: &LoopCode) {
     let zero = emit.int(0);
     let (done, at) = (emit.variable(zero), emit.variable(entries_end));
 
-    let lenient = leniency(code);
+    let (lenient, none_known) = (leniency(code), vec![false; code.body.len()]);
     let iteration =
         Iteration { code, lenient: &lenient, lasting: &lasting, arrays: &arrays, pushed, adjoints, last, done, at };
+    let pairs = (iterations_written(code) > 1).then(|| iteration.find_pairs(&none_known)).flatten();
+    let apart = pairs.as_ref().map(|pairs| iteration.are_apart(emit, pairs, &registers));
+    let splats = pairs.as_ref().map(|pairs| pairs.splats(emit, &registers)).unwrap_or_default();
     let failed = emit.cold_block();
     let (head, single) = (emit.b.create_block(), emit.b.create_block());
     let (one, exit) = (emit.b.create_block(), emit.b.create_block());
@@ -105,12 +111,18 @@ pub(crate) fn write(emit: &mut Emit<'_>, code: &LoopCode) {
     if iterations_written(code) > 1 {
         let finished = emit.b.use_var(done);
         let left = emit.b.ins().isub(count, finished);
-        let enough = emit.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThanOrEqual, left, GROUP);
+        let mut enough = emit.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThanOrEqual, left, GROUP);
+        if let Some(apart) = apart {
+            enough = emit.b.ins().band(enough, apart);
+        }
         let group = emit.b.create_block();
         emit.b.ins().brif(enough, group, &[], single, &[]);
         emit.enter(group);
-        for _ in 0..GROUP {
-            iteration.write(emit, registers.clone(), failed);
+        match &pairs {
+            Some(pairs) => {
+                (0..GROUP / 2).for_each(|_| iteration.pair(emit, registers.clone(), (pairs, &splats), failed));
+            }
+            None => (0..GROUP).for_each(|_| iteration.write(emit, registers.clone(), failed)),
         }
         emit.b.ins().jump(head, &[]);
     } else {
@@ -155,25 +167,102 @@ struct Iteration<'a> {
 }
 
 impl Iteration<'_> {
-    /// Writes one iteration. `registers` hold what doesn't change in the loop.
-    fn write(&self, emit: &mut Emit<'_>, mut registers: Registers, failed: Block) {
-        let Iteration { code, lenient, lasting, arrays, pushed, adjoints, last, done, at } = *self;
-        let [first_real, first_int] = code.frame.entry();
-        let entry = code.layout.entry;
-        let finished = emit.b.use_var(done);
-        for &(bank, n, variable) in lasting {
-            let value = Some(emit.b.use_var(variable));
-            match bank {
-                Bank::Real => registers.reals[n] = value,
-                _ => registers.ints[n] = value,
+    /// How iterations are written in pairs, if they are.
+    fn find_pairs<'c>(&'c self, none_known: &'c [bool]) -> Option<Pairs<'c>> {
+        let code = self.code;
+        let added = code.elements.iter();
+        let added = added.map(|element| Added {
+            array: element.array,
+            index: element.index,
+            contribution: element.contribution,
+        });
+        let (leniency, known) = (self.lenient, none_known);
+        let rounds = Rounds { prologue: &code.prologue, code: &code.body, moves: &code.moves, leniency, known };
+        let [_, first_int] = code.frame.entry();
+        let saved = (first_int..first_int + code.layout.entry.ints).map(|n| Reg::int(n as u16));
+        let lasts = |reg: Reg| self.lasting.iter().any(|&(bank, n, _)| bank == reg.bank && n == usize::from(reg.index));
+        Pairs::new(rounds, added.collect(), lasts, saved)
+    }
+
+    /// The arrays' adjoints, by what tells them in pairs.
+    fn arrays(&self) -> BTreeMap<u16, Value> {
+        (0..).zip(self.arrays.iter().copied()).collect()
+    }
+
+    /// Whether iterations can run in pairs: the arrays that they add to are apart, and what they have pushed has
+    /// adjoints.
+    fn are_apart(&self, emit: &mut Emit<'_>, pairs: &Pairs<'_>, registers: &Registers) -> Value {
+        let apart = pairs.are_apart(emit, (&self.arrays(), self.adjoints), registers);
+        let Some((_, first)) = self.pushed else { return apart };
+        let active = emit.b.ins().icmp_imm_s(IntCC::NotEqual, first, 0);
+        emit.b.ins().band(apart, active)
+    }
+
+    /// What lasts, where an iteration begins. Registers that don't change may keep what they have.
+    fn fetch_lasting(&self, emit: &mut Emit<'_>, registers: &mut Registers, changes: impl Fn(Reg) -> bool) {
+        for &(bank, n, variable) in self.lasting {
+            let (list, reg) = match bank {
+                Bank::Real => (&mut registers.reals, Reg::real(n as u16)),
+                _ => (&mut registers.ints, Reg::int(n as u16)),
+            };
+            if changes(reg) {
+                list[n] = Some(emit.b.use_var(variable));
             }
         }
+    }
+
+    /// Goes on after so many iterations.
+    fn go_on(&self, emit: &mut Emit<'_>, registers: &Registers, iterations: i64) {
+        for &(bank, n, variable) in self.lasting {
+            let value = if bank == Bank::Real { registers.real(n as u16) } else { registers.int(n as u16) };
+            emit.b.def_var(variable, value);
+        }
+        let entries = emit.b.use_var(self.at);
+        let entries = emit.b.ins().iadd_imm_s(entries, -iterations * self.code.entry_bytes() as i64);
+        emit.b.def_var(self.at, entries);
+        let finished = emit.b.use_var(self.done);
+        let finished = emit.b.ins().iadd_imm_s(finished, iterations);
+        emit.b.def_var(self.done, finished);
+    }
+
+    /// Where the adjoint stands of what the next iteration has pushed, if that has one.
+    fn pushed_adjoint(&self, emit: &mut Emit<'_>, first: Value) -> Value {
+        let finished = emit.b.use_var(self.done);
+        let back = emit.b.ins().isub(self.last, finished);
+        let slot = emit.b.ins().iadd(first, back);
+        let offset = emit.b.ins().ishl_imm_u(slot, 3);
+        let address = emit.b.ins().iadd(self.adjoints, offset);
+        emit.b.ins().iadd_imm_s(address, -8)
+    }
+
+    /// Writes two iterations. `registers` hold what doesn't change in the loop.
+    fn pair(
+        &self,
+        emit: &mut Emit<'_>,
+        mut registers: Registers,
+        (pairs, splats): (&Pairs<'_>, &HashMap<Both, Value>),
+        failed: Block,
+    ) {
+        self.fetch_lasting(emit, &mut registers, |reg| pairs.changes(reg));
+        let entries = emit.b.use_var(self.at);
+        let mut loaded = adjoint_pairs::saved(emit, self.code.layout.entry, (entries, 0), self.code.frame.entry());
+        if let Some((register, first)) = self.pushed {
+            let address = self.pushed_adjoint(emit, first);
+            loaded.push((Reg::real(register), vectors::load(emit, Bank::Real, address, [0, -8])));
+        }
+        let hoisted = BeforeRounds { arrays: &self.arrays(), adjoints: self.adjoints, splats };
+        let registers = pairs.write(emit, &registers, &loaded, &hoisted, failed);
+        self.go_on(emit, &registers, 2);
+    }
+
+    /// Writes one iteration. `registers` hold what doesn't change in the loop.
+    fn write(&self, emit: &mut Emit<'_>, mut registers: Registers, failed: Block) {
+        let Iteration { code, lenient, arrays, pushed, adjoints, at, .. } = *self;
+        let [first_real, first_int] = code.frame.entry();
+        let entry = code.layout.entry;
+        self.fetch_lasting(emit, &mut registers, |_| true);
         if let Some((register, first)) = pushed {
-            let back = emit.b.ins().isub(last, finished);
-            let slot = emit.b.ins().iadd(first, back);
-            let offset = emit.b.ins().ishl_imm_u(slot, 3);
-            let address = emit.b.ins().iadd(adjoints, offset);
-            let address = emit.b.ins().iadd_imm_s(address, -8);
+            let address = self.pushed_adjoint(emit, first);
             // Without slots of their own, the constants' adjoint would be read: it is 0 for them.
             let address = emit.select(first, address, adjoints);
             let adjoint = emit.load(F64, address, 0);
@@ -206,12 +295,6 @@ impl Iteration<'_> {
         for inst in &code.moves {
             registers.run(emit, inst, false);
         }
-        for &(bank, n, variable) in lasting {
-            let value = if bank == Bank::Real { registers.real(n as u16) } else { registers.int(n as u16) };
-            emit.b.def_var(variable, value);
-        }
-        emit.b.def_var(at, entries);
-        let next = emit.b.ins().iadd_imm_s(finished, 1);
-        emit.b.def_var(done, next);
+        self.go_on(emit, &registers, 1);
     }
 }

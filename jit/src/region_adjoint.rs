@@ -4,6 +4,8 @@
 //! block adds to memory and before any register changes; if it fails, the block and the rest of the region are left to
 //! the interpreter.
 
+mod pairs;
+
 use crate::emit::{Emit, UNALIGNED};
 use crate::lenient::{Leniency, branch_on_nan, moved};
 use crate::segment::Registers;
@@ -137,15 +139,19 @@ enum Trailing<'g> {
     /// Where the trail ends and where its part begins, before the round.
     Single([Value; 2]),
     /// As one of several that are written out.
-    Group {
-        /// Where the trail ends and how many rounds are left, before all of them.
-        at: Value,
-        left: Value,
-        /// How many of them have run.
-        done: i64,
-        /// How many elements are left before all of them of what they have pushed to, by the register that says so.
-        pushed: &'g BTreeMap<u16, Value>,
-    },
+    Group(Group<'g>),
+}
+
+/// Rounds that are written out one after the other.
+#[derive(Clone, Copy)]
+struct Group<'g> {
+    /// Where the trail ends and how many rounds are left, before all of them.
+    at: Value,
+    left: Value,
+    /// How many of them have run.
+    done: i64,
+    /// How many elements are left before all of them of what they have pushed to, by the register that says so.
+    pushed: &'g BTreeMap<u16, Value>,
 }
 
 struct Writer<'w, 'a> {
@@ -334,6 +340,9 @@ impl Writer<'_, '_> {
     fn loop_of_one_block(&mut self, number: usize, block: &BlockAdjoint) {
         let rounds = block.rounds.expect("a loop counts its rounds");
         let hoisted = self.hoisted(number, block);
+        let pairs = self.find_pairs(number, block, &hoisted);
+        let apart = pairs.as_ref().and_then(|pairs| self.are_apart(pairs, rounds, &hoisted));
+        let splats = pairs.as_ref().map(|pairs| pairs.splats(self.emit, &hoisted.known)).unwrap_or_default();
         let (head, group, single) =
             (self.emit.b.create_block(), self.emit.b.create_block(), self.emit.b.create_block());
         self.emit.b.ins().jump(head, &[]);
@@ -352,6 +361,10 @@ impl Writer<'_, '_> {
             let active = self.emit.b.ins().icmp(IntCC::NotEqual, first, self.adjoints);
             room = self.emit.b.ins().band(room, active);
         }
+        if let Some(apart) = apart {
+            let apart = self.emit.b.use_var(apart);
+            room = self.emit.b.ins().band(room, apart);
+        }
         self.emit.b.ins().brif(room, group, &[], single, &[]);
 
         self.emit.enter(group);
@@ -359,9 +372,16 @@ impl Writer<'_, '_> {
         let pushed: BTreeMap<u16, Value> =
             lefts.map(|left| (left, self.emit.b.use_var(self.lasting_ints[usize::from(left)]))).collect();
         // How far the rounds are is written where they end only.
-        for done in 0..GROUP {
-            let trailing = Trailing::Group { at, left, done, pushed: &pushed };
-            self.round(number, block, (at, -(done + 1) * bytes), trailing, Some(&hoisted));
+        let mut done = 0;
+        while done < GROUP {
+            let group = Group { at, left, done, pushed: &pushed };
+            if let Some(pairs) = &pairs {
+                self.pair(number, block, pairs, (group, &hoisted, &splats));
+                done += 2;
+            } else {
+                self.round(number, block, (at, -(done + 1) * bytes), Trailing::Group(group), Some(&hoisted));
+                done += 1;
+            }
         }
         let (at, left) = self.after((at, left), GROUP, bytes);
         self.emit.b.def_var(self.at, at);
@@ -445,10 +465,7 @@ impl Writer<'_, '_> {
         for inst in block.code.iter().chain(&block.moves) {
             inst.for_each_reg(&Stream::default(), |reg, def| *writes.entry(reg).or_default() += usize::from(def));
         }
-        let lasts = |reg: Reg| {
-            let count = if reg.bank == Bank::Real { self.code.lasting_reals } else { self.code.lasting_ints };
-            usize::from(reg.index) < count
-        };
+        let lasts = |reg: Reg| self.lasts(reg);
         let mut changes: BTreeSet<Reg> = block.rounds.into_iter().map(Reg::int).collect();
         for step in &block.builders {
             let builder = step.builder();
@@ -473,6 +490,12 @@ impl Writer<'_, '_> {
         unchanged
     }
 
+    /// Whether a register lasts from block to block.
+    fn lasts(&self, reg: Reg) -> bool {
+        let count = if reg.bank == Bank::Real { self.code.lasting_reals } else { self.code.lasting_ints };
+        usize::from(reg.index) < count
+    }
+
     /// What lasts from block to block.
     fn registers(&mut self) -> Registers {
         let mut registers = Registers { reals: vec![None; self.code.reals], ints: vec![None; self.code.ints] };
@@ -486,6 +509,38 @@ impl Writer<'_, '_> {
         }
         for (n, &variable) in self.lasting_ints.iter().enumerate() {
             registers.ints[n] = Some(self.emit.b.use_var(variable));
+        }
+    }
+
+    /// Leaves the block for the interpreter, as a round found it.
+    fn leave_to_interpreter(&mut self, number: usize, block: &BlockAdjoint, trailing: Trailing<'_>) {
+        match trailing {
+            Trailing::Single([at, start]) => {
+                self.emit.b.def_var(self.at, at);
+                self.emit.b.def_var(self.start, start);
+            }
+            Trailing::Group(Group { at, left, done, .. }) => {
+                let (at, left) = self.after((at, left), done, block.saved.bytes() as i64);
+                self.emit.b.def_var(self.at, at);
+                let rounds = block.rounds.expect("a group is of rounds");
+                self.emit.b.def_var(self.lasting_ints[usize::from(rounds)], left);
+            }
+        }
+        let number = self.emit.int(number as i64);
+        self.emit.b.ins().jump(self.undone, &[number.into()]);
+    }
+
+    /// What lasts goes on as registers hold it, where that is something else than before.
+    fn set_lasting(&mut self, registers: &Registers, before: &Registers) {
+        for (n, &variable) in self.lasting_reals.iter().enumerate() {
+            if registers.reals[n] != before.reals[n] {
+                self.emit.b.def_var(variable, registers.real(n as u16));
+            }
+        }
+        for (n, &variable) in self.lasting_ints.iter().enumerate() {
+            if registers.ints[n] != before.ints[n] {
+                self.emit.b.def_var(variable, registers.int(n as u16));
+            }
         }
     }
 
@@ -534,20 +589,7 @@ impl Writer<'_, '_> {
             branch_on_nan(self.emit, &tests, failed);
             let here = self.emit.b.current_block().expect("a block is being written");
             self.emit.enter(failed);
-            let number = self.emit.int(number as i64);
-            match trailing {
-                Trailing::Single([at, start]) => {
-                    self.emit.b.def_var(self.at, at);
-                    self.emit.b.def_var(self.start, start);
-                }
-                Trailing::Group { at, left, done, .. } => {
-                    let (at, left) = self.after((at, left), done, block.saved.bytes() as i64);
-                    self.emit.b.def_var(self.at, at);
-                    let rounds = block.rounds.expect("a group is of rounds");
-                    self.emit.b.def_var(self.lasting_ints[usize::from(rounds)], left);
-                }
-            }
-            self.emit.b.ins().jump(self.undone, &[number.into()]);
+            self.leave_to_interpreter(number, block, trailing);
             self.emit.b.switch_to_block(here);
         }
         if matches!(trailing, Trailing::Single(_)) && !block.copies() {
@@ -558,16 +600,7 @@ impl Writer<'_, '_> {
         for inst in &block.moves {
             registers.run(self.emit, inst, false);
         }
-        for (n, &variable) in self.lasting_reals.iter().enumerate() {
-            if registers.reals[n] != lasting.reals[n] {
-                self.emit.b.def_var(variable, registers.real(n as u16));
-            }
-        }
-        for (n, &variable) in self.lasting_ints.iter().enumerate() {
-            if registers.ints[n] != lasting.ints[n] {
-                self.emit.b.def_var(variable, registers.int(n as u16));
-            }
-        }
+        self.set_lasting(&registers, &lasting);
     }
 
     /// Goes back over what a block did with a builder.
@@ -579,7 +612,7 @@ impl Writer<'_, '_> {
         hoisted: Option<&Hoisted>,
     ) {
         if let BuilderAdjoint::Push { builder, adjoints } = step
-            && let Trailing::Group { done, pushed, .. } = trailing
+            && let Trailing::Group(Group { done, pushed, .. }) = trailing
             && let Some(&first) = hoisted.and_then(|hoisted| hoisted.pushed.get(&builder.first))
         {
             // All places are found from the one before the group, so that they don't depend on each other.

@@ -4,7 +4,7 @@
 
 use crate::emit::Emit;
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
-use cranelift_codegen::ir::types::{F64, I64};
+use cranelift_codegen::ir::types::{F64, F64X2, I32, I64, I64X2};
 use cranelift_codegen::ir::{InstBuilder, InstructionData, MemFlagsData, Opcode, Value};
 use dualvm_vm::isa::Op;
 use dualvm_vm::math::{TANH_SLOPE_BOUND, exp};
@@ -169,38 +169,36 @@ impl Emit<'_> {
         result
     }
 
-    /// `eᵃ`, operation by operation as [`dualvm_vm::math::exp()`]: a call would cost as much as it computes, and where
-    /// rounds of a loop are written out, their exponentials are computed side by side.
+    /// `eᵃ`, operation by operation as [`dualvm_vm::math::exp()`]: a call would cost as much as it computes. Of a
+    /// vector it is computed in both lanes.
     fn exp(&mut self, a: Value) -> Value {
+        let ty = self.b.func.dfg.value_type(a);
         let (ordinary, edge, done) = (self.b.create_block(), self.cold_block(), self.b.create_block());
-        let result = self.b.append_block_param(done, F64);
-        // The exponent says whether it is less than a power of two.
-        const MANTISSA_BITS: u32 = f64::MANTISSA_DIGITS - 1;
-        const {
-            assert!(exp::ORDINARY_BOUND.to_bits() << (u64::BITS - MANTISSA_BITS) == 0);
-        }
-        let bits = self.b.ins().bitcast(I64, MemFlagsData::new(), a);
-        let exponent = self.b.ins().ushr_imm_u(bits, i64::from(MANTISSA_BITS));
-        let exponent = self.b.ins().band_imm_u(exponent, 0x7ff);
-        let bound = (exp::ORDINARY_BOUND.to_bits() >> MANTISSA_BITS) as i64;
-        let is_ordinary = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, exponent, bound);
+        let result = self.b.append_block_param(done, ty);
+        let is_ordinary = self.is_ordinary_for_exp(a);
         self.b.ins().brif(is_ordinary, ordinary, &[], edge, &[]);
         self.enter(edge);
-        let exact = self.call_scalar_rarely(Op::Exp, &[a]);
+        let exact = if ty == F64 {
+            self.call_scalar_rarely(Op::Exp, &[a])
+        } else {
+            let lanes = [0, 1].map(|lane| self.b.ins().extractlane(a, lane));
+            let lanes = lanes.map(|lane| self.call_scalar_rarely(Op::Exp, &[lane]));
+            self.vector(lanes)
+        };
         self.b.ins().jump(done, &[exact.into()]);
 
         self.enter(ordinary);
-        let [steps_per_unit, magic] = [exp::STEPS_PER_UNIT, exp::ROUND_TO_INTEGER].map(|c| self.b.ins().f64const(c));
+        let [steps_per_unit, magic] = [exp::STEPS_PER_UNIT, exp::ROUND_TO_INTEGER].map(|c| self.real_constant(ty, c));
         let steps = self.b.ins().fmul(a, steps_per_unit);
         let shifted = self.b.ins().fadd(steps, magic);
         let k = self.b.ins().fsub(shifted, magic);
         let [high, low] = exp::STEP.map(|step| {
-            let step = self.b.ins().f64const(step);
+            let step = self.real_constant(ty, step);
             self.b.ins().fmul(k, step)
         });
         let r = self.b.ins().fsub(a, high);
         let r = self.b.ins().fsub(r, low);
-        let [c2, c3, c4, c5] = exp::POLYNOMIAL.map(|c| self.b.ins().f64const(c));
+        let [c2, c3, c4, c5] = exp::POLYNOMIAL.map(|c| self.real_constant(ty, c));
         let mut linear = |c0: Value, c1: Value| {
             let product = self.b.ins().fmul(r, c1);
             self.b.ins().fadd(product, c0)
@@ -212,20 +210,57 @@ impl Emit<'_> {
         let rest = self.b.ins().fadd(r, first);
         let rest = self.b.ins().fadd(rest, second);
 
-        let k = self.b.ins().bitcast(I64, MemFlagsData::new(), shifted);
-        let index = self.b.ins().band_imm_u(k, exp::POWERS_LEN as i64 - 1);
-        let offset = self.b.ins().ishl_imm_u(index, i64::from(size_of::<[u64; 2]>().ilog2()));
-        let powers = self.int(exp::POWERS.as_ptr() as i64);
-        let power = self.b.ins().iadd(powers, offset);
-        let (bits, correction) = (self.load(I64, power, 0), self.load(F64, power, 8));
+        let bits_type = if ty == F64 { I64 } else { I64X2 };
+        let k = self.b.ins().bitcast(bits_type, MemFlagsData::new(), shifted);
+        let (bits, correction) = if ty == F64 {
+            let power = self.power(k);
+            (self.load(I64, power, 0), self.load(F64, power, 8))
+        } else {
+            let powers = [0, 1].map(|lane| {
+                let k = self.b.ins().extractlane(k, lane);
+                self.power(k)
+            });
+            let bits = powers.map(|power| self.load(F64, power, 0));
+            let bits = self.vector(bits);
+            let corrections = powers.map(|power| self.load(F64, power, 8));
+            (self.b.ins().bitcast(I64X2, MemFlagsData::new(), bits), self.vector(corrections))
+        };
         let exponent = self.b.ins().ishl_imm_u(k, i64::from(exp::EXPONENT_SHIFT));
         let bits = self.b.ins().iadd(bits, exponent);
-        let scale = self.b.ins().bitcast(F64, MemFlagsData::new(), bits);
+        let scale = self.b.ins().bitcast(ty, MemFlagsData::new(), bits);
         let rest = self.b.ins().fadd(correction, rest);
         let rest = self.b.ins().fmul(scale, rest);
         let power = self.b.ins().fadd(scale, rest);
         self.b.ins().jump(done, &[power.into()]);
         self.enter(done);
         result
+    }
+
+    /// Whether a real is so small that [`Emit::exp`] may compute with it as it does, or both lanes of a vector are.
+    fn is_ordinary_for_exp(&mut self, a: Value) -> Value {
+        if self.b.func.dfg.value_type(a) != F64 {
+            let (size, bound) = (self.b.ins().fabs(a), self.real_constant(F64X2, exp::ORDINARY_BOUND));
+            let is_less = self.b.ins().fcmp(FloatCC::LessThan, size, bound);
+            let lanes = self.b.ins().vhigh_bits(I32, is_less);
+            return self.b.ins().icmp_imm_u(IntCC::Equal, lanes, 0b11);
+        }
+        // The exponent says whether it is less than a power of two.
+        const MANTISSA_BITS: u32 = f64::MANTISSA_DIGITS - 1;
+        const {
+            assert!(exp::ORDINARY_BOUND.to_bits() << (u64::BITS - MANTISSA_BITS) == 0);
+        }
+        let bits = self.b.ins().bitcast(I64, MemFlagsData::new(), a);
+        let exponent = self.b.ins().ushr_imm_u(bits, i64::from(MANTISSA_BITS));
+        let exponent = self.b.ins().band_imm_u(exponent, 0x7ff);
+        let bound = (exp::ORDINARY_BOUND.to_bits() >> MANTISSA_BITS) as i64;
+        self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, exponent, bound)
+    }
+
+    /// Where the table has a power of two and its correction, by the low bits of a number of steps.
+    fn power(&mut self, k: Value) -> Value {
+        let index = self.b.ins().band_imm_u(k, exp::POWERS_LEN as i64 - 1);
+        let offset = self.b.ins().ishl_imm_u(index, i64::from(size_of::<[u64; 2]>().ilog2()));
+        let powers = self.int(exp::POWERS.as_ptr() as i64);
+        self.b.ins().iadd(powers, offset)
     }
 }

@@ -7,6 +7,7 @@
 
 use super::constants::Constants;
 use super::deep::Plane;
+use super::pairs::Paired;
 use super::{Function, cell};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
@@ -15,7 +16,7 @@ use cranelift_frontend::Variable;
 use dualvm_vm::native::layout::{CAPACITY, LEN};
 use dualvm_vm::native::{Form, Inst, IntReg, LoopSite, Position, RefReg, Site, Stream};
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 
 /// Rounds of a counted loop that run together.
 const GROUP: i64 = 4;
@@ -26,7 +27,7 @@ const COUNTED_MAX: u32 = 40;
 
 /// A loop that counts.
 #[derive(Clone, Debug)]
-struct Counted {
+pub(super) struct Counted {
     /// The integer register that counts.
     index: u16,
     /// The stream position of the instruction that counts.
@@ -49,6 +50,25 @@ struct Counted {
     trail: usize,
     /// Elements that it pushes.
     pushed: usize,
+    /// How rounds are computed in pairs, if they are.
+    paired: Option<Paired>,
+}
+
+impl Counted {
+    /// The integer register that counts.
+    pub(super) fn index(&self) -> u16 {
+        self.index
+    }
+
+    /// How far from the index what a register holds is.
+    pub(super) fn near(&self, register: u16) -> Option<i64> {
+        self.near.get(&register).copied()
+    }
+
+    /// The recorded loop.
+    pub(super) fn site(&self) -> Option<Site<LoopSite>> {
+        self.site
+    }
 }
 
 /// What a tight loop pushes to, if it is one builder.
@@ -109,6 +129,16 @@ impl TightLoop {
     /// Where the loop stands, if rounds of it are written out, and how many: those of a group and a single one.
     pub(super) fn rounds_written(&self) -> Option<(RangeInclusive<usize>, u64)> {
         self.counted.as_ref().map(|_| (self.start.index()..=self.end.index(), GROUP as u64 + 1))
+    }
+
+    /// What stands before the instruction that goes back.
+    pub(super) fn body(&self) -> Range<usize> {
+        self.start.index()..self.end.index()
+    }
+
+    /// What it pushes to, if that is one builder.
+    pub(super) fn pushes(&self) -> Option<Pushes> {
+        self.pushes
     }
 
     /// What is known of a component of an array's elements.
@@ -397,7 +427,8 @@ fn counted(stream: &Stream, constants: &Constants, start: Position, end: Positio
     if pushed > 0 && builder(stream, start, end).is_none() || arrays.is_empty() && pushed == 0 {
         return None;
     }
-    Some(Counted { index, step, bound, arrays, near, condition, exit, cost, site, trail, pushed })
+    let paired = Paired::new(stream, constants, code, (index, &near));
+    Some(Counted { index, step, bound, arrays, near, condition, exit, cost, site, trail, pushed, paired })
 }
 
 fn writes_int(stream: &Stream, inst: &Inst, register: IntReg) -> bool {
@@ -491,6 +522,7 @@ impl Function<'_, '_> {
         let before = self.emit.b.ins().icmp_imm_s(IntCC::SignedLessThan, first, least);
         let never = self.emit.int(i64::MIN);
         let limit = self.emit.select(before, never, limit);
+        let splats = counted.paired.as_ref().map(|paired| self.splats(paired)).unwrap_or_default();
         self.emit.b.ins().jump(head, &[]);
 
         let (group, single) = (self.emit.b.create_block(), self.emit.b.create_block());
@@ -519,20 +551,10 @@ impl Function<'_, '_> {
         self.emit.b.ins().brif(room, group, &[], single, &[]);
 
         self.emit.enter(group);
-        for round in 0..GROUP {
-            let pushed = round as usize * counted.pushed;
-            self.group = Some(GroupRound { first_len, pushed, first: index, round: round as usize });
-            self.insts(tight.start, counted.step);
-            // From the first round's index, so that the rounds' addresses don't depend on each other.
-            let next = self.emit.b.ins().iadd_imm_s(index, 1 + round);
-            self.set_int(counted.index, next);
-            self.insts(counted.step.next(), tight.end);
-            if let Some(site) = site {
-                self.store_entry(site, round);
-            }
+        match &counted.paired {
+            Some(paired) => self.pairs((tight, counted, paired), [index, first_len], &splats, GROUP),
+            None => self.rounds(tight, counted, [index, first_len]),
         }
-        self.load_late();
-        self.group = None;
         if let Some(site) = site {
             self.count_entries(site, GROUP);
         }
@@ -551,6 +573,25 @@ impl Function<'_, '_> {
         self.at = tight.start;
         self.rows.forget();
         self.emit.enter(single);
+    }
+
+    /// Writes the rounds of a group, one after the other. The index is `first` in the first one, the builder has
+    /// `first_len` elements.
+    fn rounds(&mut self, tight: &TightLoop, counted: &Counted, [first, first_len]: [Value; 2]) {
+        for round in 0..GROUP {
+            let pushed = round as usize * counted.pushed;
+            self.group = Some(GroupRound { first_len, pushed, first, round: round as usize });
+            self.insts(tight.start, counted.step);
+            // From the first round's index, so that the rounds' addresses don't depend on each other.
+            let next = self.emit.b.ins().iadd_imm_s(first, 1 + round);
+            self.set_int(counted.index, next);
+            self.insts(counted.step.next(), tight.end);
+            if let Some(site) = counted.site {
+                self.store_entry(&self.stream.loops[site], round);
+            }
+        }
+        self.load_late();
+        self.group = None;
     }
 
     /// How far from the group's first index the element is that a register is the index of, in the rounds of a group.
