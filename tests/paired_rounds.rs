@@ -51,13 +51,16 @@ const PROGRAM: &str = "
         let c = [| x[i] * a[i] * b[i] for i < length x |] in
         s * 0.5 + (loop t = 0.0 for i < length x do t + x[i] * a[i] * b[i] * 0.1) * to_real k + add_up c in
       s + (loop s = 0.0 for i < length a do s + a[i] * a[i] * 0.3)
+    -- Arrays of the task that forks.
+    def in_tasks (a : Array Real) (b : Array Real) : Real =
+      let m = pbuild 3 (\\k -> maps a b * to_real k + exponentials b a) in sum m * dot b a
     def both (a : Array Real) (b : Array Real) : Array Real = [| a[i] * b[i] - exp a[i] for i < length a |]
     def squares_in (x : Real) (a : Array Real) : Real = add_up [| x * a[i] * a[i] for i < length a |]
     def tangents (a : Array Real) (b : Array Real) : Real =
       snd (jvp (\\x -> squares_in x a + add_up [| x / (b[i] + x) for i < length b |]) 0.5 1.0)
 ";
 
-const NAMES: [&str; 14] = [
+const NAMES: [&str; 15] = [
     "maps",
     "exponentials",
     "aliased",
@@ -70,6 +73,7 @@ const NAMES: [&str; 14] = [
     "backwards",
     "one_or_two",
     "nested",
+    "in_tasks",
     "both",
     "tangents",
 ];
@@ -78,9 +82,9 @@ const SPECIAL: [f64; 12] =
     [0.0, -0.0, 1.0, -1.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1e-320, 709.5, -745.2, 1e308, -750.0];
 
 fn engines() -> [Engine; 2] {
-    [Jit::Off, Jit::Always].map(|jit| {
+    [(Jit::Off, 1), (Jit::Always, 2)].map(|how| {
         let mut config = Config::default();
-        (config.jit, config.threads) = (jit, 1);
+        (config.jit, config.threads) = how;
         Engine::new(config)
     })
 }
@@ -111,12 +115,16 @@ fn check(modules: &[Module; 2], name: &str, arrays: [&[f64]; 2]) {
     }
 }
 
+fn arrays(rng: &mut Rng, len: usize) -> [Vec<f64>; 2] {
+    [0; 2].map(|_| (0..len).map(|_| rng.f64() * 4.0 - 2.0).collect())
+}
+
 #[test]
 fn lengths_that_are_no_multiples_of_groups() {
     let modules = modules();
     let mut rng = Rng::with_seed(1);
     for len in (1..=14).chain([31, 64]) {
-        let [a, b] = [0; 2].map(|_| (0..len).map(|_| rng.f64() * 4.0 - 2.0).collect::<Vec<f64>>());
+        let [a, b] = arrays(&mut rng, len);
         NAMES.iter().for_each(|name| check(&modules, name, [&a, &b]));
     }
 }
@@ -127,7 +135,7 @@ fn numbers_that_are_not_finite_at_each_place() {
     let mut rng = Rng::with_seed(2);
     for place in 0..9 {
         for special in SPECIAL {
-            let mut arrays = [0; 2].map(|_| (0..9).map(|_| rng.f64() * 4.0 - 2.0).collect::<Vec<f64>>());
+            let mut arrays = arrays(&mut rng, 9);
             arrays[rng.usize(..2)][place] = special;
             NAMES.iter().for_each(|name| check(&modules, name, [&arrays[0], &arrays[1]]));
         }
@@ -152,7 +160,7 @@ fn arrays_that_share_elements() {
     let mut rng = Rng::with_seed(4);
     for _ in 0..40 {
         let len = rng.usize(11..15);
-        let [a, b] = [0; 2].map(|_| (0..len).map(|_| rng.f64() * 4.0 - 2.0).collect::<Vec<f64>>());
+        let [a, b] = arrays(&mut rng, len);
         ["shifted", "shifted_in_a_nest"].iter().for_each(|name| check(&modules, name, [&a, &b]));
     }
 }

@@ -6,7 +6,7 @@
 //! are added to their slots, one after the other: two of them may be one slot.
 
 use super::tasks::SweepRun;
-use super::{OpenTask, Sweep};
+use super::{OpenTask, Sweep, are_zero};
 use crate::code::run_straight;
 use crate::native::{LoopFn, LoopRun};
 use crate::records::import::Import;
@@ -67,7 +67,7 @@ impl Sweep {
         // SAFETY: the record says where the slots of what was pushed begin, and so many were given out.
         let pushed = unsafe { pushed_slots(code, slots) };
         let pushed = if pushed.is_none() { &[] } else { &adjoints[pushed.index()..][..left as usize] };
-        let idle = outputs.iter().chain(pushed).all(|&adjoint| adjoint == 0.0);
+        let idle = are_zero(outputs) && are_zero(pushed);
         if !idle {
             if self.reals.len() < code.reals {
                 self.reals.resize(code.reals, 0.0);

@@ -6,7 +6,7 @@
 //! to their slots, one after the other: two of them may be one slot.
 
 use super::tasks::SweepRun;
-use super::{OpenTask, Sweep};
+use super::{OpenTask, Sweep, are_zero};
 use crate::code::run_straight;
 use crate::native::{REGION_DONE, REGION_END, REGION_PAUSED, RegionFn, RegionRun};
 use crate::records::import::Import;
@@ -50,12 +50,6 @@ pub(crate) unsafe fn part_before(start: *const u8) -> Trail {
         let (bytes, end) = strip::read(Trailer::before(end).at);
         Trail::before(end, bytes as usize)
     }
-}
-
-/// Whether a number isn't zero, of either sign. What is made last is looked at first: it is likely to be what is read
-/// after the region, and of what is not there are no adjoints yet.
-fn any(adjoints: &[f64]) -> bool {
-    adjoints.rchunks(64).any(|chunk| chunk.iter().fold(0, |bits, adjoint| bits | adjoint.to_bits() << 1) != 0)
 }
 
 impl<'a> Walk<'a> {
@@ -321,7 +315,7 @@ impl Sweep {
         let made = &adjoints[tail.made_slots[0].index()..tail.made_slots[1].index()];
         // As for segments: all zero means that nothing flows back.
         let mut start = tail.trail.start;
-        if any(outputs) || any(elements) || any(made) {
+        if ![outputs, elements, made].into_iter().all(are_zero) {
             if self.reals.len() < code.reals {
                 self.reals.resize(code.reals, 0.0);
             }

@@ -14,7 +14,7 @@
 //! and 23), and where each import has an owner of its own (64 and 40 against 15 and 13).
 
 use super::debts::{Debts, Inboxes, Pending};
-use super::{Buffers, OpenTask, Sweep, Sweeps};
+use super::{Buffers, OpenTask, Sweep, Sweeps, are_zero};
 use crate::running::meter::Account;
 use crate::running::program::Program;
 use crate::running::workers::RunInfo;
@@ -300,6 +300,6 @@ unsafe fn is_idle(node: &TaskNode, parent: *const f64) -> bool {
     unsafe {
         let results = node.results().iter().all(|&[_, slot]| *parent.add(slot.index()) == 0.0);
         let range = || std::slice::from_raw_parts(parent.add(node.range.parent.index()), node.range.len as usize);
-        results && (node.range.child.is_none() || range().iter().all(|&adjoint| adjoint == 0.0))
+        results && (node.range.child.is_none() || are_zero(range()))
     }
 }
