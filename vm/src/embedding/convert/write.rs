@@ -159,8 +159,14 @@ impl Writer<'_, '_> {
     }
 
     fn tuple(&mut self, types: &[HostType], parts: &[Value]) -> Result<(), WriteError> {
-        for n in 0..types.len() {
-            self.part(Step::Part(n), &types[n], &parts[n])?;
+        let has_room = self.steps < VALUE_DEPTH_MAX;
+        for (n, (ty, part)) in types.iter().zip(parts).enumerate() {
+            match (ty, part) {
+                // Most parts are numbers, which can't be wrong.
+                (HostType::Real, &Value::Real(x)) if has_room => self.store.real(x)?,
+                (HostType::Int, &Value::Int(n)) if has_room => self.store.int(n),
+                _ => self.part(Step::Part(n), ty, part)?,
+            }
         }
         Ok(())
     }
@@ -194,13 +200,13 @@ impl Writer<'_, '_> {
     }
 
     fn array(&mut self, element: &HostType, items: &[Value]) -> Result<(), WriteError> {
-        let row = registers(element).row();
+        let fields = registers(element);
         for (n, item) in items.iter().enumerate() {
             // Numbers take no memory of the heap's, which would look at the clock.
             self.store.tick()?;
-            self.element(Step::Item(n), element, item)?;
+            self.element(Step::Item(n), (element, fields), item)?;
         }
-        let (bank, width) = row.unwrap_or((Bank::Ref, 1));
+        let (bank, width) = fields.row().unwrap_or((Bank::Ref, 1));
         Ok(self.store.elements(bank, items.len() * width)?)
     }
 
@@ -208,7 +214,7 @@ impl Writer<'_, '_> {
     fn tensor(&mut self, ty: &HostType, value: &Value) -> Result<(), WriteError> {
         let fields = registers(ty.element().expect("a tensor has elements"));
         let mut extents = Vec::with_capacity(ty.rank());
-        let count = self.slices(ty, value, &mut extents, 0)?;
+        let count = self.slices((ty, fields), value, &mut extents, 0)?;
         // A dimension that nothing is known of has no slices.
         extents.resize(ty.rank(), 0);
         let (bank, width) = fields.row().unwrap_or((Bank::Ref, 1));
@@ -217,10 +223,11 @@ impl Writer<'_, '_> {
         Ok(self.store.tensor(extents.len())?)
     }
 
-    /// Writes the elements of a tensor, or of a slice of it in a dimension. Returns how many there are.
+    /// Writes the elements of a tensor, or of a slice of it in a dimension; each takes so many registers. Returns how
+    /// many there are.
     fn slices(
         &mut self,
-        ty: &HostType,
+        (ty, fields): (&HostType, Fields),
         value: &Value,
         extents: &mut Vec<usize>,
         dimension: usize,
@@ -243,11 +250,10 @@ impl Writer<'_, '_> {
             // Numbers take no memory of the heap's, which would look at the clock.
             self.store.tick()?;
             count += match (ty, value) {
-                (HostType::Tensor { .. }, Value::Array(items)) => {
-                    self.inside(Step::Item(n), |writer| writer.slices(item, &items[n], extents, dimension + 1))?
-                }
+                (HostType::Tensor { .. }, Value::Array(items)) => self
+                    .inside(Step::Item(n), |writer| writer.slices((item, fields), &items[n], extents, dimension + 1))?,
                 (_, Value::Array(items)) => {
-                    self.element(Step::Item(n), item, &items[n])?;
+                    self.element(Step::Item(n), (item, fields), &items[n])?;
                     1
                 }
                 (_, Value::Reals(xs)) => {
@@ -260,10 +266,9 @@ impl Writer<'_, '_> {
         Ok(count)
     }
 
-    /// Writes an element, whose registers stand in the array itself if they are a row.
-    fn element(&mut self, step: Step<'_>, ty: &HostType, value: &Value) -> Result<(), WriteError> {
+    /// Writes an element, whose registers, so many, stand in the array itself if they are a row.
+    fn element(&mut self, step: Step<'_>, (ty, fields): (&HostType, Fields), value: &Value) -> Result<(), WriteError> {
         self.part(step, ty, value)?;
-        let fields = registers(ty);
         if fields.row().is_none() {
             self.store.object(0, fields)?;
         }
