@@ -7,14 +7,14 @@
 //! loops, many blocks with many live values, straight-line code with and without records, the examples), which they
 //! tell within a factor of 1.5 up to some 20 ms.
 
-use crate::function::counted_loops;
+use crate::function::{Constants, Stretch, counted_loops, stretch};
 use crate::lenient::{lenient_products, pure};
 use crate::loop_adjoint;
 use crate::region_adjoint;
 use dualvm_vm::isa::{Bank, Op, Role};
 use dualvm_vm::native::{
-    BlockPressure, CallSite, Edge, Form, FunctionRequest, Inst, LoopCode, LoopSite, ObjectSite, OutputWord, Pure,
-    RegList, RegionCode, RegionSite, Request, SaveSite, SegmentCode, SegmentSite, Stream, TextSite,
+    BlockPressure, CallSite, Edge, Form, FunctionRequest, Inst, IntReg, LoopCode, LoopSite, ObjectSite, OutputWord,
+    Pure, RegList, RegionCode, RegionSite, Request, SaveSite, SegmentCode, SegmentSite, Stream, TextSite,
 };
 use std::collections::HashSet;
 use std::time::Duration;
@@ -31,6 +31,11 @@ pub(crate) const FIRST_MODULE: Duration = Duration::from_micros(1_200);
 const CALL: u64 = 5;
 /// Charging for fuel: at the end of each block, and before calls.
 const CHARGE: u64 = 12;
+/// Finding out whether an array has an element.
+const ELEMENT_TEST: u64 = 7;
+/// Having the interpreter compute a stretch of arithmetic where a product is NaN, without the numbers that it is given
+/// and gives.
+const COMPUTE_AGAIN: u64 = 20;
 /// What every function begins and ends with.
 const FRAME: u64 = 35;
 /// Steps that counting live registers may take: about as long as compiling twenty instructions.
@@ -110,16 +115,41 @@ fn fetched(request: &FunctionRequest<'_>) -> u64 {
 /// What each instruction of a stream is in Cranelift's instructions.
 pub(crate) fn sizes(request: &FunctionRequest<'_>) -> Vec<u64> {
     let stream = request.stream;
-    let measure = Measure { stream, recording: request.mode.is_recording() };
+    let constants = Constants::new(stream);
+    let measure = Measure { stream, constants: &constants, recording: request.mode.is_recording() };
     let mut sizes: Vec<u64> = stream.code.iter().map(|inst| measure.inst(inst)).collect();
-    for (range, rounds) in counted_loops(stream, request.mode.depth()) {
+    for block in stream.blocks() {
+        let block = block.start.index()..block.end.index();
+        measure.rows(&stream.code[block.clone()], &mut sizes[block.clone()]);
+        let mut at = block.start;
+        while at < block.end {
+            at += match stretch(stream, &stream.code[at..block.end], |_, _| true) {
+                Ok(stretch) => {
+                    measure_stretch(&stretch, &mut sizes[at..at + stretch.len]);
+                    stretch.len
+                }
+                Err(len) => len,
+            };
+        }
+    }
+    for (range, rounds) in counted_loops(stream, &constants, request.mode.depth()) {
         sizes[range].iter_mut().for_each(|size| *size *= rounds);
     }
     sizes
 }
 
+/// A stretch of arithmetic, which is written with plain products.
+fn measure_stretch(stretch: &Stretch, sizes: &mut [u64]) {
+    let waiting = sizes.iter_mut().zip(&stretch.waits).filter_map(|(size, &waits)| waits.then_some(size));
+    for ((size, inst), &lenient) in waiting.zip(&stretch.arithmetic).zip(&stretch.leniency.products) {
+        *size = pure_size(pure(inst), lenient);
+    }
+    sizes[stretch.len - 1] += COMPUTE_AGAIN + 2 * (stretch.leniency.tests.len() + stretch.moved()) as u64;
+}
+
 struct Measure<'a> {
     stream: &'a Stream,
+    constants: &'a Constants,
     recording: bool,
 }
 
@@ -178,8 +208,8 @@ impl Measure<'_> {
             Form::NewDeep { site, .. } | Form::PackDeep { site, .. } | Form::ChainPushDeep { site, .. } => {
                 16 + CALL + self.list(&stream.objects[site].uses)
             }
-            Form::Elem { .. } => recorded(9, 16),
-            Form::IElem { .. } | Form::PElem { .. } | Form::PrimalElem { .. } => 10,
+            Form::Elem { .. } => recorded(2 + ELEMENT_TEST, 16),
+            Form::IElem { .. } | Form::PElem { .. } | Form::PrimalElem { .. } => 3 + ELEMENT_TEST,
             Form::Row { .. } => 9,
             Form::Pack { site, .. } => recorded(37, 4) + self.object(&stream.objects[site]),
             Form::Build { .. } => 6 + CALL,
@@ -196,6 +226,41 @@ impl Measure<'_> {
             Form::ChainNew { .. } => 2,
             Form::ChainPush { site, .. } => recorded(58, 2) + self.object(&stream.objects[site]),
             Form::ChainFinish { .. } => 14,
+        }
+    }
+
+    /// Elements of a block that stand in rows of arrays which have been found to be there.
+    fn rows(&self, block: &[Inst], sizes: &mut [u64]) {
+        // The registers with places in rows, and the arrays that have these rows.
+        let (mut places, mut arrays) = (HashSet::new(), HashSet::new());
+        for (inst, size) in block.iter().zip(sizes) {
+            let is_place = match *inst {
+                Inst::Elem { array, index, .. } | Inst::PrimalElem { array, index, .. } => {
+                    *size -= if places.contains(&index) && arrays.contains(&array) { ELEMENT_TEST } else { 0 };
+                    false
+                }
+                Inst::Row { array, .. } => {
+                    arrays.insert(array);
+                    true
+                }
+                Inst::SameLen { array, other } => {
+                    if arrays.contains(&array) {
+                        arrays.insert(other);
+                    }
+                    false
+                }
+                Inst::IAdd { a, b, .. } => {
+                    let is_moved = |from, by: IntReg| places.contains(&from) && self.constants.int(by.0).is_some();
+                    is_moved(a, b) || is_moved(b, a)
+                }
+                _ => false,
+            };
+            inst.for_each_reg(self.stream, |reg, def| {
+                if def && reg.bank == Bank::Int {
+                    places.remove(&IntReg(reg.index));
+                    places.extend(is_place.then_some(IntReg(reg.index)));
+                }
+            });
         }
     }
 

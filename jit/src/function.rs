@@ -14,6 +14,7 @@ mod constants;
 mod deep;
 mod heap;
 mod late;
+mod liveness;
 mod loops;
 mod pairs;
 mod records;
@@ -23,17 +24,21 @@ mod stretches;
 mod texts;
 mod tight;
 
-use constants::Constants;
+pub(crate) use constants::Constants;
 use late::LateLoads;
+use liveness::Liveness;
 use loops::OpenLoop;
 use rows::Rows;
+pub(crate) use stretches::{Stretch, stretch};
 use tight::{GroupRound, TightLoop};
 
 use crate::emit::{Emit, TRUSTED};
 use crate::shared::function_signature;
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::types::{F64, I32, I64};
-use cranelift_codegen::ir::{Block, InstBuilder, JumpTableData, SigRef, StackSlotData, StackSlotKind, Type, Value};
+use cranelift_codegen::ir::{
+    Block, InstBuilder, JumpTableData, SigRef, StackSlot, StackSlotData, StackSlotKind, Type, Value,
+};
 use cranelift_frontend::Variable;
 use dualvm_vm::isa::{Bank, Op};
 use dualvm_vm::native::helpers::Helper;
@@ -58,7 +63,7 @@ pub(crate) fn frame_bytes(stream: &Stream) -> usize {
     let objects: usize = stream.objects.iter().map(|site| len(&site.uses)).sum();
     let texts: usize = stream.texts.iter().map(|site| len(&site.uses)).sum();
     let size = stream.code.len() + (calls + tasks + maps + objects + texts) / ENTRIES_PER_INSTRUCTION;
-    FRAME_BYTES_PER_INSTRUCTION * size + 1024
+    FRAME_BYTES_PER_INSTRUCTION * size + stretches::cells_bytes(stream) + 1024
 }
 
 /// Writes the function.
@@ -67,8 +72,8 @@ pub(crate) fn write(emit: &mut Emit<'_>, request: &FunctionRequest<'_>) {
 }
 
 /// The parts of a stream, which is one of code at a depth, of which several rounds are written out, and how many.
-pub(crate) fn counted_loops(stream: &Stream, depth: u32) -> Vec<(RangeInclusive<usize>, u64)> {
-    let found = tight::loops(stream, &starts(&stream.blocks()), &Constants::new(stream), depth);
+pub(crate) fn counted_loops(stream: &Stream, constants: &Constants, depth: u32) -> Vec<(RangeInclusive<usize>, u64)> {
+    let found = tight::loops(stream, &starts(&stream.blocks()), constants, depth);
     found.into_values().filter_map(|tight| tight.rounds_written()).collect()
 }
 
@@ -108,6 +113,10 @@ struct Function<'e, 'a> {
     unwind: Block,
     callee: SigRef,
     open_loop: OpenLoop,
+    /// Where the interpreter finds registers that computes a stretch of arithmetic, once there is one.
+    stretch_cells: Option<StackSlot>,
+    /// Found out for the first stretch.
+    liveness: Option<Liveness>,
     /// The stream position of the instruction that is written.
     at: Position,
 }
@@ -194,6 +203,8 @@ impl<'e, 'a> Function<'e, 'a> {
             unwind,
             callee,
             open_loop,
+            stretch_cells: None,
+            liveness: None,
             at: Position::default(),
         }
     }

@@ -126,27 +126,13 @@ impl Emit<'_> {
         let result = self.b.append_block_param(done, F64);
         self.b.ins().brif(nan, rare, &[], done, &[product.into()]);
         self.enter(rare);
-        let exact = self.zero_if_a_factor_is(product, a, b);
+        let zero = self.b.ins().f64const(0.0);
+        let [a_is_zero, b_is_zero] = [a, b].map(|factor| self.b.ins().fcmp(FloatCC::Equal, factor, zero));
+        let either = self.b.ins().bor(a_is_zero, b_is_zero);
+        let exact = self.b.ins().select(either, zero, product);
         self.b.ins().jump(done, &[exact.into()]);
         self.enter(done);
         result
-    }
-
-    /// The same for code that runs where it may well be NaN.
-    pub(crate) fn strong_mul_without_branch(&mut self, a: Value, b: Value) -> Value {
-        let product = self.b.ins().fmul(a, b);
-        let nan = self.b.ins().fcmp(FloatCC::Unordered, product, product);
-        let exact = self.zero_if_a_factor_is(product, a, b);
-        self.b.ins().select(nan, exact, product)
-    }
-
-    /// A product, or 0 if a factor is zero.
-    fn zero_if_a_factor_is(&mut self, product: Value, a: Value, b: Value) -> Value {
-        let zero = self.b.ins().f64const(0.0);
-        let (a_is_zero, b_is_zero) =
-            (self.b.ins().fcmp(FloatCC::Equal, a, zero), self.b.ins().fcmp(FloatCC::Equal, b, zero));
-        let either = self.b.ins().bor(a_is_zero, b_is_zero);
-        self.b.ins().select(either, zero, product)
     }
 
     /// `1 - t²`; where too few of its digits would be left, what the function of the table gives.

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The registers of a stream that hold one number.
 #[derive(Default)]
-pub(super) struct Constants {
+pub(crate) struct Constants {
     /// As bits.
     reals: BTreeMap<u16, u64>,
     ints: BTreeMap<u16, i64>,
@@ -17,7 +17,7 @@ pub(super) struct Constants {
 
 impl Constants {
     /// Registers that only constants of the same bits are written to.
-    pub(super) fn new(stream: &Stream) -> Constants {
+    pub(crate) fn new(stream: &Stream) -> Constants {
         let mut found = Constants::default();
         let reals = (0..stream.real_params as u16).map(Reg::real);
         let mut others: BTreeSet<Reg> = reals.chain((0..stream.int_params as u16).map(Reg::int)).collect();
@@ -42,7 +42,7 @@ impl Constants {
         found
     }
 
-    pub(super) fn int(&self, register: u16) -> Option<i64> {
+    pub(crate) fn int(&self, register: u16) -> Option<i64> {
         self.ints.get(&register).copied()
     }
 

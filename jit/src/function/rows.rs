@@ -10,6 +10,7 @@ use dualvm_vm::isa::Bank;
 use dualvm_vm::native::helpers::Helper;
 use dualvm_vm::native::layout::ARRAY_HEADER;
 use dualvm_vm::native::{Inst, IntReg, RefReg};
+use std::collections::HashMap;
 
 /// Rows whose index is at least this are outside of every array: the heap makes no object of so many words. An index is
 /// taken down to it, unsigned, so that where the row would end can be computed without wrapping: a row has fewer than
@@ -35,6 +36,8 @@ pub(super) struct Rows {
     places: Vec<Place>,
     /// Arrays, each with one that is as long: what is inside of the one is inside of the other.
     as_long: Vec<[u16; 2]>,
+    /// The addresses that have been computed, by object and place.
+    addresses: HashMap<[Value; 2], Value>,
 }
 
 /// No more places, and no more arrays that are as long as others, are known at a time: all are looked at for each
@@ -45,6 +48,7 @@ impl Rows {
     pub(super) fn forget(&mut self) {
         self.places.clear();
         self.as_long.clear();
+        self.addresses.clear();
     }
 
     /// Notes that an array is as long as one in which there may be rows.
@@ -97,8 +101,11 @@ impl Function<'_, '_> {
     pub(super) fn place_in_row(&mut self, array: RefReg, index: IntReg) -> Option<(Value, i32)> {
         let place = self.rows.of(index.0, array.0)?;
         let object = self.reference(array.0);
-        let bytes = self.emit.b.ins().ishl_imm_u(place.from, 3);
-        Some((self.emit.b.ins().iadd(object, bytes), cell(ARRAY_HEADER) + 8 * place.offset as i32))
+        let address = *self.rows.addresses.entry([object, place.from]).or_insert_with(|| {
+            let bytes = self.emit.b.ins().ishl_imm_u(place.from, 3);
+            self.emit.b.ins().iadd(object, bytes)
+        });
+        Some((address, cell(ARRAY_HEADER) + 8 * place.offset as i32))
     }
 
     /// Notes what an instruction does to the places that are known, before it is written.
@@ -128,7 +135,7 @@ impl Function<'_, '_> {
             }
             _ => Vec::new(),
         };
-        let Rows { places, as_long } = &mut self.rows;
+        let Rows { places, as_long, .. } = &mut self.rows;
         inst.for_each_reg(self.stream, |reg, def| {
             if def {
                 if reg.bank == Bank::Ref {

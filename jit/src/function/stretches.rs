@@ -1,44 +1,122 @@
 //! Arithmetic with many strong products, such as tangents, in which these are written as plain ones.
 //!
 //! A branch for each product would cost more than the products. Where NaN in a product shows in what a stretch of
-//! arithmetic gives ([`crate::lenient`]), the results are tested once, at the end; if one is NaN, what depends on
-//! products is computed once more, exactly, from what it was computed from. Numbers that were loaded late are loaded
-//! again for that, so that they needn't be kept.
+//! arithmetic gives ([`crate::lenient`]), the results are tested once, at the end; if one is NaN, the interpreter
+//! computes the stretch. Numbers that were loaded late are loaded again for that, so that they needn't be kept.
 
-use super::Function;
+use super::late::may_wait;
+use super::liveness::Liveness;
+use super::{Function, cell};
 use crate::lenient::{Leniency, branch_on_nan, pure};
-use cranelift_codegen::ir::types::F64;
-use cranelift_codegen::ir::{InstBuilder, Value};
-use dualvm_vm::isa::{Bank, Op};
-use dualvm_vm::native::{Inst, Position, Pure, ScalarInst};
-use std::collections::{BTreeMap, HashMap};
+use cranelift_codegen::ir::types::{F64, I32, I64};
+use cranelift_codegen::ir::{InstBuilder, StackSlotData, StackSlotKind, Value};
+use dualvm_vm::isa::{Bank, Op, Reg};
+use dualvm_vm::native::helpers::Helper;
+use dualvm_vm::native::{Inst, Position, Pure, Stream};
+use std::collections::{BTreeSet, HashSet};
 
 /// A stretch has at least so many products that become plain ones, so many for each test, and one in so many
-/// instructions: what depends on products is written twice.
+/// instructions.
 const PRODUCTS_MIN: usize = 3;
 const PRODUCTS_PER_TEST: usize = 2;
 const INSTRUCTIONS_PER_PRODUCT: usize = 8;
 /// A stretch is cut after so many instructions.
 const LEN_MAX: usize = 512;
 
-/// What depends on products that were written as plain ones, as it has to be computed if one is NaN.
-#[derive(Default)]
-struct Doubtful {
-    steps: Vec<Step>,
-    /// Where numbers stand that were loaded in the stretch: address and offset.
-    loaded: HashMap<Value, (Value, i32)>,
-    /// What registers hold that were written in the stretch, and whether that is doubtful.
-    registers: BTreeMap<u16, (Value, bool)>,
+/// Arithmetic and what stands between its instructions: loads and their indices, which are written where they stand,
+/// while the arithmetic waits for the end. None of it can trap, so that makes no difference.
+pub(crate) struct Stretch {
+    /// How many instructions it is.
+    pub(crate) len: usize,
+    /// Which of them are the arithmetic that waits.
+    pub(crate) waits: Vec<bool>,
+    /// These instructions, and how they are written.
+    pub(crate) arithmetic: Vec<Inst>,
+    pub(crate) leniency: Leniency,
+    /// The real registers in which they leave numbers for later that depend on products which become plain ones.
+    doubtful: Vec<u16>,
+    /// Which of all instructions are to be computed again for these, where one is NaN.
+    again: Vec<bool>,
+    /// The registers that those read as the stretch finds them.
+    inputs: Vec<Reg>,
 }
 
-/// A scalar instruction with its operands and its result.
-struct Step {
-    op: Op,
-    args: Vec<Value>,
-    result: Value,
+impl Stretch {
+    /// How many numbers are stored and loaded where a product is NaN.
+    pub(crate) fn moved(&self) -> usize {
+        self.inputs.len() + self.doubtful.len()
+    }
 }
 
-/// Whether an instruction may stand in a stretch.
+/// The stretch that code begins with, if tests at its end are fewer than those of its products; or else how many
+/// instructions it is before which there is none. `is_live` says whether a real register is read after so many
+/// instructions.
+pub(crate) fn stretch(
+    stream: &Stream,
+    code: &[Inst],
+    mut is_live: impl FnMut(usize, u16) -> bool,
+) -> Result<Stretch, usize> {
+    let is_product = |inst: &&Inst| matches!(inst, Inst::StrongMul { .. });
+    // Most code has none.
+    let first = code.iter().position(|inst| is_product(&inst)).unwrap_or(code.len());
+    if first > 0 {
+        return Err(first);
+    }
+    let mut waiting = Waiting::default();
+    let waits: Vec<bool> = code.iter().take(LEN_MAX).map_while(|inst| waiting.add(stream, inst)).collect();
+    let len = waits.len();
+    if code[..len].iter().filter(is_product).count() < PRODUCTS_MIN {
+        return Err(len);
+    }
+    let arithmetic: Vec<Inst> = code.iter().zip(&waits).filter_map(|(inst, &waits)| waits.then_some(*inst)).collect();
+    let written = waiting.writes.iter().filter(|reg| reg.bank == Bank::Real).map(|reg| reg.index);
+    let mut results: Vec<u16> = written.filter(|&register| is_live(len, register)).collect();
+    results.sort_unstable();
+    let leniency = Leniency::new(stream.reals, &arithmetic, results.iter().copied());
+    let products = leniency.products.iter().filter(|&&lenient| lenient).count();
+    let least = [PRODUCTS_MIN, PRODUCTS_PER_TEST * leniency.tests.len(), arithmetic.len() / INSTRUCTIONS_PER_PRODUCT];
+    if least.iter().any(|&least| products < least) {
+        return Err(len);
+    }
+    let doubtful = doubtful(stream, &arithmetic, &leniency.products);
+    results.retain(|register| doubtful.contains(register));
+
+    let mut wanted: BTreeSet<Reg> = results.iter().map(|&register| Reg::real(register)).collect();
+    let mut again = vec![false; len];
+    for n in (0..len).rev().filter(|&n| waits[n]) {
+        code[n].for_each_reg(stream, |reg, def| again[n] |= def && wanted.remove(&reg));
+        if again[n] {
+            code[n].for_each_reg(stream, |reg, def| _ = !def && wanted.insert(reg));
+        }
+    }
+    let inputs = wanted.into_iter().collect();
+    Ok(Stretch { len, waits, arithmetic, leniency, doubtful: results, again, inputs })
+}
+
+/// The real registers that hold something in the end that depends on a lenient product.
+fn doubtful(stream: &Stream, arithmetic: &[Inst], lenient: &[bool]) -> HashSet<u16> {
+    let mut doubtful = HashSet::new();
+    for (inst, &lenient) in arithmetic.iter().zip(lenient) {
+        let mut is_doubtful = lenient;
+        inst.for_each_reg(stream, |reg, def| {
+            if reg.bank == Bank::Real && !def {
+                is_doubtful |= doubtful.contains(&reg.index);
+            }
+        });
+        inst.for_each_reg(stream, |reg, def| {
+            if reg.bank == Bank::Real && def {
+                if is_doubtful {
+                    doubtful.insert(reg.index)
+                } else {
+                    doubtful.remove(&reg.index)
+                };
+            }
+        });
+    }
+    doubtful
+}
+
+/// Whether an instruction is one that may wait: it computes something and can't trap.
 fn is_arithmetic(inst: &Inst) -> bool {
     match inst.pure() {
         Some(Pure::Scalar(scalar)) => !scalar.op.info().traps,
@@ -47,133 +125,149 @@ fn is_arithmetic(inst: &Inst) -> bool {
     }
 }
 
+/// What arithmetic that waits reads as it finds it, and writes.
+#[derive(Default)]
+struct Waiting {
+    reads: HashSet<Reg>,
+    writes: HashSet<Reg>,
+}
+
+impl Waiting {
+    /// Adds an instruction to a stretch and says whether it waits. `None` if the stretch ends before it.
+    fn add(&mut self, stream: &Stream, inst: &Inst) -> Option<bool> {
+        let (mut reads, mut writes) = (Vec::new(), None);
+        inst.for_each_reg(stream, |reg, def| if def { writes = Some(reg) } else { reads.push(reg) });
+        let depends = reads.iter().any(|reg| self.writes.contains(reg));
+        if is_arithmetic(inst) && (depends || writes.is_some_and(|reg| reg.bank == Bank::Real)) {
+            self.reads.extend(reads.into_iter().filter(|reg| !self.writes.contains(reg)));
+            self.writes.extend(writes);
+            return Some(true);
+        }
+        // What is written where it stands finds its registers, and leaves those that are still to be read or written.
+        let disturbs = writes.is_some_and(|reg| self.reads.contains(&reg) || self.writes.contains(&reg));
+        (may_wait(&inst.form()) && !depends && !disturbs).then_some(false)
+    }
+}
+
+/// The room on the stack that stretches of a function take, if it has any: registers as the interpreter finds them, and
+/// a bit for each instruction of a stretch, set for those that it is to compute.
+pub(super) fn cells_bytes(stream: &Stream) -> usize {
+    let has_products = stream.code.iter().any(|inst| matches!(inst, Inst::StrongMul { .. }));
+    if has_products { 8 * (stream.reals + stream.ints + LEN_MAX.div_ceil(64)) } else { 0 }
+}
+
+/// A number that arithmetic finds in a register.
+#[derive(Clone, Copy)]
+enum Input {
+    Held(Value),
+    /// Not loaded yet: address and offset.
+    Late(Value, i32),
+}
+
 impl Function<'_, '_> {
     /// Writes the instructions of a part of a block.
     pub(super) fn insts(&mut self, start: Position, end: Position) {
-        let code = &self.stream.code[..end.index()];
-        let mut at = start;
-        while at < end {
-            let len = code[at.index()..].iter().take(LEN_MAX).take_while(|inst| is_arithmetic(inst)).count();
-            let stretch = &code[at.index()..at.index() + len.max(1)];
-            match self.leniency(stretch) {
-                Some(leniency) => self.stretch(at, stretch, &leniency),
-                None => {
-                    for (at, inst) in at.to(end).zip(stretch) {
-                        self.at = at;
-                        self.inst(inst);
-                    }
+        let mut rest = &self.stream.code[start.index()..end.index()];
+        let mut next = start;
+        while !rest.is_empty() {
+            let first = next;
+            let stretch = stretch(self.stream, rest, |len, register| {
+                let liveness = self.liveness.get_or_insert_with(|| Liveness::new(self.stream));
+                liveness.is_live(self.stream, first, Position(first.0 + len as u32), register)
+            });
+            let (code, after) = rest.split_at(stretch.as_ref().map_or_else(|&len| len, |stretch| stretch.len));
+            (rest, next) = (after, Position(first.0 + code.len() as u32));
+            for (n, (at, inst)) in first.to(next).zip(code).enumerate() {
+                self.at = at;
+                match &stretch {
+                    Ok(stretch) if stretch.waits[n] => self.follow_rows(inst),
+                    _ => self.inst(inst),
                 }
             }
-            at = Position(at.0 + stretch.len() as u32);
+            if let Ok(stretch) = stretch {
+                self.arithmetic(first, &stretch);
+            }
         }
     }
 
-    /// How a stretch is written, if tests at its end are fewer than those of its products.
-    fn leniency(&self, stretch: &[Inst]) -> Option<Leniency> {
-        let is_product = |inst: &&Inst| matches!(inst, Inst::StrongMul { .. });
-        if stretch.iter().filter(is_product).count() < PRODUCTS_MIN {
-            return None;
-        }
-        let results = stretch.iter().filter_map(|inst| match pure(inst) {
-            Pure::PrimalMov { dst, .. } => Some(dst.0),
-            Pure::Scalar(ScalarInst { dst, .. }) if dst.bank == Bank::Real => Some(dst.index),
-            _ => None,
-        });
-        let leniency = Leniency::new(self.stream.reals, stretch, results);
-        let products = leniency.products.iter().filter(|&&lenient| lenient).count();
-        let least = [PRODUCTS_MIN, PRODUCTS_PER_TEST * leniency.tests.len(), stretch.len() / INSTRUCTIONS_PER_PRODUCT];
-        least.iter().all(|&least| products >= least).then_some(leniency)
-    }
-
-    /// Writes arithmetic with plain products, and what is to be done if one of them is NaN.
-    fn stretch(&mut self, start: Position, stretch: &[Inst], leniency: &Leniency) {
-        let mut doubtful = Doubtful::default();
-        for ((n, inst), &lenient) in stretch.iter().enumerate().zip(&leniency.products) {
-            self.at = Position(start.0 + n as u32);
+    /// Writes the arithmetic of a stretch with plain products, and what is to be done if one of them is NaN.
+    fn arithmetic(&mut self, first: Position, stretch: &Stretch) {
+        let Stretch { arithmetic, leniency, inputs, .. } = stretch;
+        let inputs: Vec<(Reg, Input)> = inputs.iter().map(|&reg| (reg, self.input(reg))).collect();
+        for (inst, &lenient) in arithmetic.iter().zip(&leniency.products) {
             match pure(inst) {
-                Pure::Scalar(scalar) if scalar.dst.bank == Bank::Real => self.step(&mut doubtful, &scalar, lenient),
-                Pure::PrimalMov { dst, src } => {
-                    let held = self.held(&mut doubtful, src.0);
-                    self.set_real(dst.0, held.0);
-                    doubtful.registers.insert(dst.0, held);
+                Pure::Scalar(scalar) if lenient => {
+                    let args: Vec<Value> = scalar.args().iter().map(|reg| self.real(reg.index)).collect();
+                    let product = self.emit.scalar(Op::Mul, &args);
+                    self.set_real(scalar.dst.index, product);
                 }
-                Pure::PrimalConst { dst, .. } => {
-                    self.inst(inst);
-                    doubtful.registers.remove(&dst.0);
-                }
-                _ => self.inst(inst),
+                pure => self.pure(pure),
             }
         }
         if leniency.tests.is_empty() {
             return;
         }
-        let tests: Vec<Value> = leniency.tests.iter().map(|&register| self.held(&mut doubtful, register).0).collect();
+        let tests: Vec<Value> = leniency.tests.iter().map(|&register| self.real(register)).collect();
         let (exact, done) = (self.emit.cold_block(), self.emit.next_block());
         branch_on_nan(self.emit, &tests, exact);
         self.emit.b.ins().jump(done, &[]);
         self.emit.enter(exact);
-        self.compute_exactly(doubtful);
+        let cells = self.cells();
+        for (reg, input) in inputs {
+            let value = match input {
+                Input::Held(value) => value,
+                Input::Late(place, at) => self.emit.load(F64, place, at),
+            };
+            self.emit.store(value, cells, self.offset(reg));
+        }
+        self.compute(first, stretch, cells);
+        for &register in &stretch.doubtful {
+            let value = self.emit.load(F64, cells, self.offset(Reg::real(register)));
+            self.set_real(register, value);
+        }
         self.emit.b.ins().jump(done, &[]);
         self.emit.enter(done);
     }
 
-    /// What a register holds, and whether that is doubtful. It is the very value that was written: Cranelift's
-    /// variables give other names of it.
-    fn held(&mut self, doubtful: &mut Doubtful, register: u16) -> (Value, bool) {
-        if let Some(&held) = doubtful.registers.get(&register) {
-            return held;
-        }
-        let place = self.late.place(register);
-        let held = (self.real(register), false);
-        if let Some(place) = place {
-            doubtful.loaded.insert(held.0, place);
-            doubtful.registers.insert(register, held);
-        }
-        held
-    }
-
-    fn step(&mut self, doubtful: &mut Doubtful, inst: &ScalarInst, lenient: bool) {
-        let mut args = Vec::with_capacity(3);
-        let mut is_doubtful = lenient;
-        for reg in inst.args() {
-            args.push(match reg.bank {
-                Bank::Real => {
-                    let (value, from_doubtful) = self.held(doubtful, reg.index);
-                    is_doubtful |= from_doubtful;
-                    value
-                }
-                bank => self.operand(bank, reg.index),
-            });
-        }
-        let result = self.emit.scalar(if lenient { Op::Mul } else { inst.op }, &args);
-        self.set_real(inst.dst.index, result);
-        doubtful.registers.insert(inst.dst.index, (result, is_doubtful));
-        if is_doubtful {
-            doubtful.steps.push(Step { op: inst.op, args, result });
+    /// What arithmetic finds in a register.
+    fn input(&mut self, reg: Reg) -> Input {
+        let place = if reg.bank == Bank::Real { self.late.place(reg.index) } else { None };
+        match place {
+            Some((place, at)) => Input::Late(place, at),
+            None => Input::Held(self.operand(reg.bank, reg.index)),
         }
     }
 
-    /// Computes what is doubtful with strong products.
-    fn compute_exactly(&mut self, doubtful: Doubtful) {
-        let Doubtful { steps, loaded, registers } = doubtful;
-        let mut exact: HashMap<Value, Value> = HashMap::new();
-        for Step { op, mut args, result } in steps {
-            for arg in &mut args {
-                if let Some(&(place, at)) = loaded.get(arg) {
-                    exact.entry(*arg).or_insert_with(|| self.emit.load(F64, place, at));
-                }
-                *arg = exact.get(arg).copied().unwrap_or(*arg);
+    /// Where the interpreter finds registers, and a bit for each instruction.
+    fn cells(&mut self) -> Value {
+        let slot = match self.stretch_cells {
+            Some(slot) => slot,
+            None => {
+                let data = StackSlotData::new(StackSlotKind::ExplicitSlot, cells_bytes(self.stream) as u32, 3);
+                *self.stretch_cells.insert(self.emit.b.create_sized_stack_slot(data))
             }
-            let value = match op {
-                Op::StrongMul => self.emit.strong_mul_without_branch(args[0], args[1]),
-                op => self.emit.scalar(op, &args),
-            };
-            exact.insert(result, value);
+        };
+        self.emit.b.ins().stack_addr(I64, slot, 0)
+    }
+
+    /// Where a register stands among the cells.
+    fn offset(&self, reg: Reg) -> i32 {
+        let before = if reg.bank == Bank::Real { 0 } else { self.stream.reals };
+        cell(before + usize::from(reg.index))
+    }
+
+    /// Has the interpreter compute what is doubtful of a stretch in the given cells.
+    fn compute(&mut self, first: Position, stretch: &Stretch, cells: Value) {
+        let [reals, ints] = [0, self.stream.reals].map(cell);
+        let bits = cell(self.stream.reals + self.stream.ints);
+        for (n, again) in (0..).zip(stretch.again.chunks(64)) {
+            let word = again.iter().rev().fold(0, |word, &again| word << 1 | u64::from(again));
+            let word = self.emit.int(word as i64);
+            self.emit.store(word, cells, bits + cell(n));
         }
-        for (register, (value, is_doubtful)) in registers {
-            if is_doubtful && let Some(&value) = exact.get(&value) {
-                self.set_real(register, value);
-            }
-        }
+        let [reals, ints, bits] = [reals, ints, bits].map(|at| self.emit.b.ins().iadd_imm_s(cells, i64::from(at)));
+        let numbers = [self.request.func.0, first.0, stretch.len as u32];
+        let [func, first, count] = numbers.map(|number| self.emit.b.ins().iconst(I32, i64::from(number)));
+        self.emit.call_cold(Helper::Compute, &[self.context, reals, ints, func, first, count, bits]);
     }
 }

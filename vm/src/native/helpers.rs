@@ -15,7 +15,7 @@ mod texts;
 
 use crate::bytecode::isa::Bank;
 use crate::bytecode::module::FuncId;
-use crate::code::{Mode, Position, Site};
+use crate::code::{Mode, Position, Site, run_straight};
 use crate::memory::heap::{self, LEN, Ref, Roots};
 use crate::memory::stack::stack_pointer;
 use crate::native::Code;
@@ -62,7 +62,7 @@ macro_rules! wide {
         })*
     };
 }
-wide!(u64, i64, usize, Context, *mut f64, *mut i64, Ref, *mut Ref, *const Ref, *mut Word, *const Word);
+wide!(u64, i64, usize, Context, *mut f64, *mut i64, Ref, *mut Ref, *const Ref, *mut Word, *const Word, *const u64);
 
 /// The context that native code gets.
 type Context = *mut u8;
@@ -197,6 +197,10 @@ helpers! {
     /// The builder in a reference register with room for more elements, or what takes its place: null if the run has to
     /// stop.
     MakeRoom = make_room(context: Context, place: *const Ref, count: i64, refs_end: *mut Ref) -> Ref, rare;
+    /// Computes instructions of a function, which are pure and don't trap: those among so many from a position on whose
+    /// bits are set, from the lowest one on. Registers stand at these places. Returns a status that is always 0.
+    Compute = compute(context: Context, reals: *mut f64, ints: *mut i64, func: FuncId, first: Position, count: u32,
+        bits: *const u64) -> u64, rare;
     /// Notes that calls are nested too deeply.
     TrapDepth = trap_depth(context: Context);
     /// Notes that an index is out of bounds.
@@ -744,6 +748,33 @@ unsafe extern "C" fn make_room(context: Context, place: *const Ref, count: i64, 
         let worker = &mut *context.cast::<Worker>();
         let made = worker.make_room(place, count, refs_end);
         object_or_stop(worker, made)
+    }
+}
+
+/// Computes those of a function's instructions, `count` from `first` on, whose bits are set. Returns [`OK`].
+///
+/// # Safety
+/// **Context**; these instructions are pure and none traps; there are cells for the registers that they name, and a bit
+/// for each of all instructions.
+unsafe extern "C" fn compute(
+    context: Context,
+    reals: *mut f64,
+    ints: *mut i64,
+    func: FuncId,
+    first: Position,
+    count: u32,
+    bits: *const u64,
+) -> u64 {
+    // SAFETY: **Context**; the rest is promised by the caller.
+    unsafe {
+        let worker = &mut *context.cast::<Worker>();
+        let code = &(*worker.exec.program).stream(func, worker.exec.mode).code[first.index()..][..count as usize];
+        for (n, inst) in code.iter().enumerate() {
+            if *bits.add(n / 64) >> (n % 64) & 1 != 0 {
+                run_straight(std::slice::from_ref(inst), reals, ints);
+            }
+        }
+        OK
     }
 }
 
