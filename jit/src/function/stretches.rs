@@ -24,7 +24,7 @@ const INSTRUCTIONS_PER_PRODUCT: usize = 8;
 const LEN_MAX: usize = 512;
 
 /// Arithmetic and what stands between its instructions: loads and their indices, which are written where they stand,
-/// while the arithmetic waits for the end. None of it can trap, so that makes no difference.
+/// while the arithmetic waits for the end. Arithmetic that may trap is not part of it, so that makes no difference.
 pub(crate) struct Stretch {
     /// How many instructions it is.
     pub(crate) len: usize,

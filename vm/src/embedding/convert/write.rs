@@ -136,8 +136,15 @@ impl Writer<'_, '_> {
     }
 
     /// Writes a part of the value being written.
+    #[inline]
     fn part(&mut self, step: Step<'_>, ty: &HostType, value: &Value) -> Result<(), WriteError> {
-        self.inside(step, |writer| writer.write(ty, value))
+        // Most parts are numbers, which can't be wrong.
+        match (ty, value) {
+            (HostType::Real, &Value::Real(x)) if self.steps < VALUE_DEPTH_MAX => self.store.real(x)?,
+            (HostType::Int, &Value::Int(n)) if self.steps < VALUE_DEPTH_MAX => self.store.int(n),
+            _ => return self.inside(step, |writer| writer.write(ty, value)),
+        }
+        Ok(())
     }
 
     /// Writes what is one step deeper.
@@ -159,14 +166,8 @@ impl Writer<'_, '_> {
     }
 
     fn tuple(&mut self, types: &[HostType], parts: &[Value]) -> Result<(), WriteError> {
-        let has_room = self.steps < VALUE_DEPTH_MAX;
         for (n, (ty, part)) in types.iter().zip(parts).enumerate() {
-            match (ty, part) {
-                // Most parts are numbers, which can't be wrong.
-                (HostType::Real, &Value::Real(x)) if has_room => self.store.real(x)?,
-                (HostType::Int, &Value::Int(n)) if has_room => self.store.int(n),
-                _ => self.part(Step::Part(n), ty, part)?,
-            }
+            self.part(Step::Part(n), ty, part)?;
         }
         Ok(())
     }
