@@ -91,6 +91,7 @@ impl Nest<'_> {
             0..3 => self.branch(depth),
             3..5 if depth < 3 => self.counted(depth),
             5 if depth < 3 => self.until(depth),
+            14 if depth < 2 => self.outer_goes_on(depth),
             6 => {
                 let i = self.int();
                 self.line(&format!("iand i9, i{i}, i2\n pelem p2, p3, i9"));
@@ -140,15 +141,26 @@ impl Nest<'_> {
         self.line(&format!("l{join}:"));
     }
 
-    /// A loop with a counter, with its test at the end or at the head; maybe with another way on, and one out.
+    /// A loop with a counter, with its test at the end or at the head; maybe with another way on, and one out. Most
+    /// counters begin at 0, and some of them in one of two ways.
     fn counted(&mut self, depth: usize) {
         let counter = 10 + depth;
         let (body, out) = (self.label(), self.label());
         let rounds = [0, 1, 2, 3, 5][self.rng.usize(..5)];
-        self.line(&format!("iconst i{counter}, 0\n iconst i{}, {rounds}", counter + 10));
+        let mut start = || if self.rng.u8(..6) > 0 { 0 } else { self.rng.u8(1..3) };
+        let (first, second) = (start(), start());
+        self.line(&format!("iconst i{counter}, {first}\n iconst i{}, {rounds}", counter + 10));
         let test = |then: usize| format!("ilt i9, i{counter}, i{}\n branch i9, l{then}, l{out}", counter + 10);
-        let step = format!("iadd i{counter}, i{counter}, i2");
+        // By 1 for the most part, or by 7, or by 1 twice.
+        let by = ["i2", "i2", "i2", "i2", "i2", "i4"][self.rng.usize(..6)];
+        let step = format!("iadd i{counter}, i{counter}, {by}\n ").repeat(if self.rng.u8(..6) == 0 { 2 } else { 1 });
         if self.rng.bool() {
+            if self.rng.u8(..4) == 0 {
+                let (one, other) = (self.label(), self.label());
+                self.condition();
+                self.line(&format!("branch i9, l{one}, l{other}\n l{other}:\n iconst i{counter}, {second}"));
+                self.line(&format!("jump l{body}\n l{one}:\n iconst i{counter}, {first}"));
+            }
             self.line(&format!("{}\n l{body}:", test(body)));
             self.statements(depth + 1);
             self.line(&format!("{step}\n {}\n l{out}:", test(body)));
@@ -165,6 +177,33 @@ impl Nest<'_> {
                 self.line(&format!("{step}\n jump l{head}\n l{out}:"));
             }
         }
+    }
+
+    /// A loop in a loop, from which control goes back to the head of the outer one, with the inner one's test at its
+    /// end or at its head; maybe in another way, too.
+    fn outer_goes_on(&mut self, depth: usize) {
+        let (outer, inner) = (10 + depth, 11 + depth);
+        let (head, again, body, out) = (self.label(), self.label(), self.label(), self.label());
+        let [rounds, inner_rounds] = [0, 0].map(|_| [0, 1, 2, 4][self.rng.usize(..4)]);
+        let at_end = self.rng.bool();
+        self.line(&format!("iconst i{outer}, 0\n iconst i{}, {rounds}", outer + 10));
+        self.line(&format!("iconst i{}, {inner_rounds}\n jump l{head}\n l{head}:", inner + 10));
+        self.line(&format!("iconst i{inner}, 0\n iadd i{outer}, i{outer}, i2\n ilt i9, i{}, i{outer}", outer + 10));
+        self.line(&format!("branch i9, l{out}, l{again}\n l{again}:"));
+        let test =
+            format!("ilt i9, i{inner}, i{}\n branch i9, l{}, l{head}", inner + 10, if at_end { again } else { body });
+        if !at_end {
+            self.line(&format!("{test}\n l{body}:"));
+        }
+        self.statements(depth + 2);
+        if self.rng.u8(..3) == 0 {
+            let on = self.label();
+            self.condition();
+            self.line(&format!("branch i9, l{head}, l{on}\n l{on}:"));
+        }
+        self.line(&format!("iadd i{inner}, i{inner}, i2"));
+        self.line(&if at_end { test } else { format!("jump l{again}") });
+        self.line(&format!("l{out}:"));
     }
 
     /// An array of eight elements, or a builder that is never finished.

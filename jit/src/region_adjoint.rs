@@ -17,7 +17,7 @@ use dualvm_vm::isa::{Bank, Reg};
 use dualvm_vm::native::layout::{PART_LINK, STRIP_BYTES};
 use dualvm_vm::native::{
     BlockAdjoint, BuilderAdjoint, COPIED_MAX, Edge, Inst, PushedTo, REGION_DONE, REGION_END, REGION_PAUSED, RegionCode,
-    RegionRun, Stream,
+    RegionRun, RoundsLeft, Stream,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::offset_of;
@@ -341,14 +341,14 @@ impl Writer<'_, '_> {
         let rounds = block.rounds.expect("a loop counts its rounds");
         let hoisted = self.hoisted(number, block);
         let pairs = self.find_pairs(number, block, &hoisted);
-        let apart = pairs.as_ref().and_then(|pairs| self.are_apart(pairs, rounds, &hoisted));
+        let apart = pairs.as_ref().and_then(|pairs| self.are_apart(pairs, rounds.register, &hoisted));
         let splats = pairs.as_ref().map(|pairs| pairs.splats(self.emit, &hoisted.known)).unwrap_or_default();
         let (head, group, single) =
             (self.emit.b.create_block(), self.emit.b.create_block(), self.emit.b.create_block());
         self.emit.b.ins().jump(head, &[]);
 
         self.emit.b.switch_to_block(head);
-        let left = self.emit.b.use_var(self.lasting_ints[usize::from(rounds)]);
+        let left = self.emit.b.use_var(self.lasting_ints[usize::from(rounds.register)]);
         let mut room = self.emit.b.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, left, GROUP);
         let (at, start) = (self.emit.b.use_var(self.at), self.emit.b.use_var(self.start));
         let bytes = block.saved.bytes() as i64;
@@ -385,7 +385,7 @@ impl Writer<'_, '_> {
         }
         let (at, left) = self.after((at, left), GROUP, bytes);
         self.emit.b.def_var(self.at, at);
-        self.emit.b.def_var(self.lasting_ints[usize::from(rounds)], left);
+        self.emit.b.def_var(self.lasting_ints[usize::from(rounds.register)], left);
         self.rounds_on(number, left, (GROUP, head));
 
         self.emit.enter(single);
@@ -445,9 +445,13 @@ impl Writer<'_, '_> {
         (builder.first, self.emit.b.ins().iadd(self.adjoints, offset))
     }
 
-    fn count_round(&mut self, rounds: u16) -> Value {
-        let variable = self.lasting_ints[usize::from(rounds)];
+    /// How many rounds are left after one.
+    fn count_round(&mut self, rounds: RoundsLeft) -> Value {
+        let variable = self.lasting_ints[usize::from(rounds.register)];
         let left = self.emit.b.use_var(variable);
+        if rounds.stepped {
+            return left;
+        }
         let left = self.emit.b.ins().iadd_imm_s(left, -1);
         self.emit.b.def_var(variable, left);
         left
@@ -466,7 +470,7 @@ impl Writer<'_, '_> {
             inst.for_each_reg(&Stream::default(), |reg, def| *writes.entry(reg).or_default() += usize::from(def));
         }
         let lasts = |reg: Reg| self.lasts(reg);
-        let mut changes: BTreeSet<Reg> = block.rounds.into_iter().map(Reg::int).collect();
+        let mut changes: BTreeSet<Reg> = block.rounds.iter().map(|rounds| Reg::int(rounds.register)).collect();
         for step in &block.builders {
             let builder = step.builder();
             changes.extend([builder.first, builder.left].map(Reg::int));
@@ -523,7 +527,7 @@ impl Writer<'_, '_> {
                 let (at, left) = self.after((at, left), done, block.saved.bytes() as i64);
                 self.emit.b.def_var(self.at, at);
                 let rounds = block.rounds.expect("a group is of rounds");
-                self.emit.b.def_var(self.lasting_ints[usize::from(rounds)], left);
+                self.emit.b.def_var(self.lasting_ints[usize::from(rounds.register)], left);
             }
         }
         let number = self.emit.int(number as i64);
@@ -743,7 +747,7 @@ impl Writer<'_, '_> {
         let idle = self.emit.is_zero(magnitude);
         let (skip, run) = (self.emit.b.create_block(), self.emit.b.create_block());
         let (at, start) = (self.emit.b.use_var(self.at), self.emit.b.use_var(self.start));
-        let rounds = self.emit.b.use_var(self.lasting_ints[usize::from(rounds)]);
+        let rounds = self.emit.b.use_var(self.lasting_ints[usize::from(rounds.register)]);
         if guard.bytes == 0 {
             self.emit.b.ins().brif(idle, self.starts[number], &[], run, &[]);
             self.emit.enter(run);

@@ -44,7 +44,8 @@ impl Writer<'_, '_> {
         if loaded.iter().any(|&reg| self.lasts(reg)) {
             return None;
         }
-        let counters = block.builders.iter().map(|step| step.builder().left).chain(block.rounds);
+        let rounds = block.rounds.filter(|rounds| !rounds.stepped).map(|rounds| rounds.register);
+        let counters = block.builders.iter().map(|step| step.builder().left).chain(rounds);
         let saved = loaded.into_iter().chain(counters.map(Reg::int));
         let leniency = &self.lenient[number];
         let known = &hoisted.unchanged;

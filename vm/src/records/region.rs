@@ -258,8 +258,8 @@ pub struct BlockAdjoint {
     pub elements: Box<[ElementAdjoint]>,
     /// Turns the adjoints at the block's end into those at its start.
     pub moves: Vec<Inst>,
-    /// The integer register that counts how often control still comes to the block, if it is the head of a loop.
-    pub rounds: Option<u16>,
+    /// What counts how often control still comes to the block, if it is the head of a loop.
+    pub rounds: Option<RoundsLeft>,
     /// How control came to the block, from outside of the loop if it is the head of one. If there are several ways, the
     /// trail says which.
     pub before: Box<[Edge]>,
@@ -284,6 +284,15 @@ impl BlockAdjoint {
     pub fn steps(&self) -> usize {
         self.builders.iter().map(BuilderAdjoint::cost).sum()
     }
+}
+
+/// The integer register that counts how often control still comes to the head of a loop.
+#[derive(Clone, Copy, Debug)]
+pub struct RoundsLeft {
+    /// The register.
+    pub register: u16,
+    /// Whether the code of one of the loop's blocks steps it back, because it is an index of the program.
+    pub stepped: bool,
 }
 
 /// When the rounds of a loop of one block are skipped: if nothing flows back into them, because it flowed another way

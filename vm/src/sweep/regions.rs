@@ -118,7 +118,7 @@ impl<'a> Walk<'a> {
         let (Some(guard), Some(rounds)) = (&block.guard, block.rounds) else { return false };
         // SAFETY: promised by the caller; the frame has the registers.
         unsafe {
-            let bytes = *self.ints.add(usize::from(rounds)) as usize * guard.bytes;
+            let bytes = *self.ints.add(usize::from(rounds.register)) as usize * guard.bytes;
             let idle = guard.adjoints.iter().all(|&adjoint| *self.reals.add(usize::from(adjoint)) == 0.0);
             let skips = idle && bytes <= self.trail.end.addr() - self.trail.start.addr();
             if skips {
@@ -157,9 +157,9 @@ impl<'a> Walk<'a> {
             run_straight(&block.moves, reals, ints);
             let edges = match block.rounds {
                 Some(rounds) => {
-                    let rounds = ints.add(usize::from(rounds));
-                    *rounds -= 1;
-                    if *rounds == 0 { &block.before } else { &block.again }
+                    let left = ints.add(usize::from(rounds.register));
+                    *left -= i64::from(!rounds.stepped);
+                    if *left == 0 { &block.before } else { &block.again }
                 }
                 None => &block.before,
             };

@@ -89,7 +89,7 @@ impl Writing {
         };
         let cost = |&number: &usize| {
             let (round, once) = plan.costs[number];
-            (plan.rounds[number], round, once)
+            (plan.counters[number].register, round, once)
         };
         let save = SaveSite {
             reals: lists(0).collect(),
@@ -97,7 +97,7 @@ impl Writing {
             edge,
             costs: left.iter().map(cost).collect(),
         };
-        EdgeCode { save, begun: begun.map(|number| plan.rounds[number]) }
+        EdgeCode { save, begun: begun.and_then(|number| counted(plan, number)) }
     }
 
     /// What a target is called until all positions are known: the number of a block, or behind those of a stub.
@@ -141,7 +141,9 @@ impl Emitter<'_> {
             for (&array, &cell) in plan.cells.iter().filter(|(array, _)| region.refs_before.contains(array)) {
                 self.push(start, Inst::ArrayCell { dst: IntReg(cell), array: RefReg(array) });
             }
-            self.push(start, Inst::IConst { dst: IntReg(plan.rounds[0]), value: 0 });
+            if let Some(rounds) = counted(&plan, 0) {
+                self.push(start, Inst::IConst { dst: IntReg(rounds), value: 0 });
+            }
         }
         let positions = vec![Position::default(); region.blocks.len()];
         let mut writing = Writing { region, plan, code, site, records, positions, open: Vec::new(), stubs: Vec::new() };
@@ -180,8 +182,8 @@ impl Emitter<'_> {
         let (start, end) = writing.code[block];
         self.cost = 0;
         writing.positions[block] = self.here();
-        if let Some(number) = writing.region.loop_at(block).filter(|_| writing.records) {
-            let rounds = IntReg(writing.plan.rounds[number]);
+        let started = writing.region.loop_at(block).filter(|_| writing.records);
+        if let Some(rounds) = started.and_then(|number| counted(&writing.plan, number)).map(IntReg) {
             self.push(start, Inst::RegionRound { dst: rounds, before: rounds });
         }
         let last = self.body.code[end as usize - 1];
@@ -323,6 +325,11 @@ impl Emitter<'_> {
             }
         }
     }
+}
+
+/// The register in which the rounds of a loop have to be counted, if no index of it does that.
+fn counted(plan: &RegionPlan, number: usize) -> Option<u16> {
+    Some(plan.counters[number]).filter(|counter| !counter.is_index).map(|counter| counter.register)
 }
 
 /// What the start of a block of the bytecode is for a region.

@@ -1,7 +1,7 @@
 //! From the adjoints of a region's blocks to the code of the sweep.
 
 use super::plan::{BlockPlan, RegionPlan};
-use super::{BlockAdjoint, BuilderAdjoint, Edge, ElementAdjoint, Guard, PushedTo, RegionCode};
+use super::{BlockAdjoint, BuilderAdjoint, Edge, ElementAdjoint, Guard, PushedTo, RegionCode, RoundsLeft};
 use crate::bytecode::isa::{Bank, Reg};
 use crate::code::{Inst, IntReg, RealReg};
 use crate::derivation::assembler::Assembler;
@@ -31,7 +31,7 @@ impl Homes {
         };
         let adjoints = numbered(adjoints.clone(), 0);
         let reals = numbered(of(Bank::Real).collect(), adjoints.len());
-        let ints = numbered(of(Bank::Int).chain(plan.rounds.iter().copied()).collect(), 0);
+        let ints = numbered(of(Bank::Int).collect(), 0);
         let outer = plan.site.push.filter(|push| push.mask != 0).map(|push| push.builder);
         let place = |n: usize| PushedTo { first: (ints.len() + 2 * n) as u16, left: (ints.len() + 2 * n) as u16 + 1 };
         let all = plan.made.iter().copied().chain(outer).enumerate();
@@ -149,7 +149,8 @@ impl BlockWriter<'_> {
         let mut rounds = None;
         if let Some(started) = self.region.loop_at(number) {
             again = edges(&self.region.loops[started].latches);
-            rounds = Some(self.homes.ints[&plan.rounds[started]]);
+            let counter = plan.counters[started];
+            rounds = Some(RoundsLeft { register: self.homes.ints[&counter.register], stepped: counter.is_stepped });
         }
         if number == self.region.head() {
             before = [edge(self.region, plan, self.homes, None, Some(number))].into();

@@ -31,8 +31,8 @@ pub(crate) struct RegionPlan {
     pub(crate) saves: Vec<SaveSite>,
     /// For each block what it copies before it is overwritten.
     pub(crate) copies: Vec<Vec<StretchCopy>>,
-    /// For each loop the integer register that counts its rounds.
-    pub(crate) rounds: Vec<u16>,
+    /// For each loop what counts its rounds.
+    pub(crate) counters: Vec<Counter>,
     /// For each loop, the real and integer registers that are saved where it is left.
     pub(crate) left: Vec<[Vec<u16>; 2]>,
     /// For each loop, what its sweep costs per round, and once.
@@ -43,6 +43,17 @@ pub(crate) struct RegionPlan {
     pub(crate) made: BTreeSet<u16>,
     /// The first real and the first integer register that nothing uses.
     pub(crate) free: [u16; 2],
+}
+
+/// What counts the rounds of a loop: an integer register that holds how often control has come to its head, where the
+/// loop is left.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Counter {
+    pub(crate) register: u16,
+    /// Whether the loop steps it as it is, from 0 by 1, so that nothing else has to count.
+    pub(crate) is_index: bool,
+    /// Whether the sweep steps it back, because a block reads it.
+    pub(crate) is_stepped: bool,
 }
 
 /// The adjoint of a block, before it is code.
@@ -208,8 +219,7 @@ struct Wanted<'a> {
 }
 
 impl<'a> Wanted<'a> {
-    fn new(region: &'a Region) -> Self {
-        let steps = (0..region.loops.len()).map(|number| steps_of(region, number)).collect();
+    fn new(region: &'a Region, steps: Vec<BTreeMap<u16, usize>>) -> Self {
         Wanted { region, steps, left: vec![BTreeSet::new(); region.loops.len()] }
     }
 
@@ -260,6 +270,48 @@ fn steps_of(region: &Region, number: usize) -> BTreeMap<u16, usize> {
         }
     }
     found
+}
+
+/// For each loop the blocks from which it is left.
+fn leaving_blocks(region: &Region, watch: &Watch<'_>) -> Result<Vec<BTreeSet<usize>>, TrapKind> {
+    let mut leaving = vec![BTreeSet::new(); region.loops.len()];
+    let mut edge = |from: usize, to: Option<usize>| {
+        watch.tick(16)?;
+        region.loops_left(from, to).into_iter().for_each(|number| _ = leaving[number].insert(from));
+        Ok::<(), TrapKind>(())
+    };
+    for (to, block) in region.blocks.iter().enumerate() {
+        block.before.iter().try_for_each(|&from| edge(from, Some(to)))?;
+    }
+    for found in &region.loops {
+        found.latches.iter().try_for_each(|&from| edge(from, Some(found.head)))?;
+    }
+    region.exits.iter().try_for_each(|&(from, _)| edge(from, None))?;
+    Ok(leaving)
+}
+
+/// An integer that is 0 where a loop begins, and the number of its rounds where it is left. `steps` are those that the
+/// loop steps, `leaving` the blocks from which it is left.
+fn index_of(region: &Region, number: usize, steps: &BTreeMap<u16, usize>, leaving: &BTreeSet<usize>) -> Option<u16> {
+    // How control comes to the region's own loop is not known here.
+    if number == 0 || leaving.len() != 1 {
+        return None;
+    }
+    let is = |stretch: &Stretch, node: NodeId, value: i64| stretch.graph.node(node) == Node::Int(value);
+    let from_zero = |reg: u16| {
+        region.blocks[region.loops[number].head].before.iter().all(|&from| {
+            let stretch = &region.blocks[from].stretch;
+            stretch.ends.get(&Reg::int(reg)).is_some_and(|&node| is(stretch, node, 0))
+        })
+    };
+    let by_one = |reg: u16, block: usize| {
+        let stretch = &region.blocks[block].stretch;
+        let steps = step_back_of(region, number, stretch, reg).map(|step| step.steps);
+        matches!(steps.as_deref(), Some(&[(Op::ISub, by)]) if is(stretch, by, 1))
+    };
+    let mut steps = steps.iter();
+    let found = steps.find(|&(&reg, &block)| leaving.contains(&block) && from_zero(reg) && by_one(reg, block));
+    found.map(|(&reg, _)| reg)
 }
 
 /// How a register is stepped back that a block steps, if it does.
@@ -445,7 +497,13 @@ impl RegionPlan {
             free_int += 1;
             register
         };
-        let rounds: Vec<u16> = region.loops.iter().map(|_| fresh()).collect();
+        let steps: Vec<BTreeMap<u16, usize>> = (0..region.loops.len()).map(|number| steps_of(region, number)).collect();
+        let leaving = leaving_blocks(region, watch)?;
+        let counter = |number: usize| match index_of(region, number, &steps[number], &leaving[number]) {
+            Some(register) => Counter { register, is_index: true, is_stepped: false },
+            None => Counter { register: fresh(), is_index: false, is_stepped: false },
+        };
+        let counters: Vec<Counter> = (0..region.loops.len()).map(counter).collect();
         let made = region.arrays.made.keys().copied();
         let made: BTreeSet<u16> = made.filter(|&builder| masks.pushed(builder) != 0).collect();
         let mut builders = region.blocks.iter().flat_map(|block| &block.stretch.pushes).map(|push| push.builder);
@@ -487,7 +545,7 @@ impl RegionPlan {
             code: None,
             saves: vec![SaveSite::default(); region.blocks.len()],
             copies: region.blocks.iter().map(|_| Vec::new()).collect(),
-            rounds,
+            counters,
             left: vec![Default::default(); region.loops.len()],
             costs: vec![(0, 0); region.loops.len()],
             cells: BTreeMap::new(),
@@ -495,7 +553,7 @@ impl RegionPlan {
             free: [free_real, free_int],
         };
         if slots > 0 || pushed || layout.makes {
-            let derived = plan.derive(region, &flows, &adjoints, &slot_registers, watch)?;
+            let derived = plan.derive(region, (&flows, &adjoints, steps), &slot_registers, watch)?;
             return Ok(derived.map(|()| plan).ok_or(Refusal::SweepRegisters));
         }
         Ok(Ok(plan))
@@ -505,13 +563,12 @@ impl RegionPlan {
     fn derive(
         &mut self,
         region: &Region,
-        flows: &[BlockFlow],
-        adjoints: &BTreeSet<u16>,
+        (flows, adjoints, steps): (&[BlockFlow], &BTreeSet<u16>, Vec<BTreeMap<u16, usize>>),
         outputs: &[u16],
         watch: &Watch<'_>,
     ) -> Result<Option<()>, TrapKind> {
         // What one block needs of a loop makes others step it back, which may need more.
-        let mut wanted = Wanted::new(region);
+        let mut wanted = Wanted::new(region, steps);
         let plans = loop {
             let mut plans = Vec::with_capacity(region.blocks.len());
             for (n, flow) in flows.iter().enumerate() {
@@ -526,6 +583,9 @@ impl RegionPlan {
                 break plans;
             }
         };
+        for (counter, left) in self.counters.iter_mut().zip(&mut wanted.left) {
+            counter.is_stepped = !left.insert(Reg::int(counter.register));
+        }
         let [free_reals, free_ints] = self.free;
         for (block, plan) in plans.iter().enumerate() {
             let stretch = &region.blocks[block].stretch;
@@ -541,7 +601,7 @@ impl RegionPlan {
         }
         for (number, left) in wanted.left.iter().enumerate() {
             let of = |bank: Bank| left.iter().filter(move |reg| reg.bank == bank).map(|reg| reg.index);
-            self.left[number] = [of(Bank::Real).collect(), of(Bank::Int).chain([self.rounds[number]]).collect()];
+            self.left[number] = [of(Bank::Real).collect(), of(Bank::Int).collect()];
         }
         let is_wanted = |cell: &u16| wanted.left.iter().any(|left| left.contains(&Reg::int(*cell)));
         let cells = region.arrays.cells.iter().filter(|(_, cell)| is_wanted(cell));
@@ -550,7 +610,9 @@ impl RegionPlan {
         let Some(code) = code_writer::write(region, self, &plans, &homes, outputs) else { return Ok(None) };
         for number in 0..region.loops.len() {
             let own = code.blocks.iter().zip(&region.blocks).filter(|(_, block)| block.inside == number);
-            let cost = |block: &super::BlockAdjoint| block.len() + 2;
+            // The way on, and a round that is counted if none of the instructions does that.
+            let cost =
+                |block: &super::BlockAdjoint| block.len() + 2 - usize::from(block.rounds.is_some_and(|r| r.stepped));
             let round: usize = own.map(|(block, _)| cost(block)).sum();
             let once = self.left[number].iter().map(Vec::len).sum::<usize>() + 1;
             self.costs[number] = (round as u32, once as u32);
