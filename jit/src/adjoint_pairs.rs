@@ -46,10 +46,8 @@ pub(crate) struct Rounds<'c> {
 
 /// What is known before the rounds.
 pub(crate) struct BeforeRounds<'h> {
-    /// For each array, where the adjoints of its elements begin.
+    /// For each array, where the adjoints of its elements begin; 0 if they have none.
     pub(crate) arrays: &'h BTreeMap<u16, Value>,
-    /// Where all adjoints begin.
-    pub(crate) adjoints: Value,
     /// As [`Pairs::splats`] says.
     pub(crate) splats: &'h HashMap<Both, Value>,
 }
@@ -161,19 +159,20 @@ impl<'c> Pairs<'c> {
 
     /// Whether no two elements that a round adds to are one or neighbours. Those of constant arrays don't count:
     /// nothing is added there. `registers` are as a round finds them.
-    pub(crate) fn are_apart(
-        &self,
-        emit: &mut Emit<'_>,
-        (arrays, adjoints): (&BTreeMap<u16, Value>, Value),
-        registers: &Registers,
-    ) -> Value {
+    pub(crate) fn are_apart(&self, emit: &mut Emit<'_>, arrays: &BTreeMap<u16, Value>, registers: &Registers) -> Value {
         const BYTES: i64 = size_of::<f64>() as i64;
         let mut elements = Vec::new();
         for (array, distance) in &self.arrays {
             let distance = distance.value(emit, registers);
-            let offset = emit.b.ins().imul_imm_s(distance, BYTES);
-            let constant = emit.b.ins().icmp(IntCC::Equal, arrays[array], adjoints);
-            elements.push((emit.b.ins().iadd(arrays[array], offset), constant));
+            let place = match emit.constant(distance) {
+                Some(distance) => emit.plus(arrays[array], distance.wrapping_mul(BYTES)),
+                None => {
+                    let offset = emit.b.ins().ishl_imm_u(distance, 3);
+                    emit.b.ins().iadd(arrays[array], offset)
+                }
+            };
+            let constant = emit.is_zero(arrays[array]);
+            elements.push((place, constant));
         }
         let mut apart = emit.b.ins().iconst(I8, 1);
         for (n, &(a, constant)) in elements.iter().enumerate() {
@@ -191,11 +190,6 @@ impl<'c> Pairs<'c> {
     /// Whether rounds write a register for the next ones.
     pub(crate) fn changes(&self, reg: Reg) -> bool {
         self.changed.contains(&reg)
-    }
-
-    /// What rounds write that the next ones may read.
-    pub(crate) fn changed(&self) -> impl Iterator<Item = Reg> {
-        self.changed.iter().copied()
     }
 
     /// Before the rounds: the vectors of what is the same in all of them. `registers` hold that.
@@ -283,7 +277,7 @@ impl<'c> Pairs<'c> {
             let step = (reg.bank == Bank::Int).then(|| self.steps.get(&reg.index)).flatten();
             *held.at(reg) = step.map(|&step| {
                 let first = registers.int(reg.index);
-                Both::Each([first, emit.b.ins().iadd_imm_s(first, step)])
+                Both::Each([first, emit.plus(first, step)])
             });
         }
         loaded.iter().for_each(|&(reg, both)| *held.at(reg) = Some(both));
@@ -347,7 +341,7 @@ impl<'c> Pairs<'c> {
             // Before the branch: what is computed behind it is not there for other arrays.
             let added: Vec<(Value, Value)> =
                 parts.iter().map(|&(index, both)| (lanes.of_round(emit, index, 1), lanes.vector(emit, both))).collect();
-            emit.add_to_elements(hoisted.arrays[&array], hoisted.adjoints, &added);
+            emit.add_to_elements(hoisted.arrays[&array], &added);
         }
     }
 }

@@ -1,12 +1,13 @@
 //! Writing Cranelift's representation: memory, calls out of native code, cold paths.
 
 use crate::shared::{
-    RARELY_CALLED, scalar_signature, scalar_stub_signature, scalar_stub_symbol, scalar_symbol, signature,
+    RARELY_CALLED, SCALAR_BYTES, scalar_signature, scalar_stub_symbol, scalar_symbol, signature, stub_signature,
 };
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{F64, F64X2, I32, I64};
 use cranelift_codegen::ir::{
-    Block, FuncRef, InstBuilder, MemFlagsData, Signature, StackSlot, StackSlotData, StackSlotKind, Type, Value,
+    Block, BlockArg, FuncRef, InstBuilder, InstructionData, MemFlagsData, Opcode, Signature, StackSlot, StackSlotData,
+    StackSlotKind, Type, Value,
 };
 use cranelift_codegen::isa::CallConv;
 use cranelift_frontend::{FunctionBuilder, Variable};
@@ -52,7 +53,7 @@ pub(crate) struct Emit<'a> {
     scalars: HashMap<Op, FuncRef>,
     scalar_stubs: HashMap<Op, FuncRef>,
     /// Where the stubs of scalar instructions leave their results.
-    scalar_result: Option<StackSlot>,
+    scalar_slot: Option<StackSlot>,
     /// The first thing that went wrong in the module's bookkeeping.
     pub(crate) error: Option<Box<ModuleError>>,
 }
@@ -66,7 +67,7 @@ impl<'a> Emit<'a> {
             stubs: HashMap::new(),
             scalars: HashMap::new(),
             scalar_stubs: HashMap::new(),
-            scalar_result: None,
+            scalar_slot: None,
             error: None,
         }
     }
@@ -130,16 +131,24 @@ impl<'a> Emit<'a> {
     /// Goes to `target` if `condition` is not 0, and on in a new block otherwise.
     pub(crate) fn branch_away(&mut self, condition: Value, target: Block) {
         let next = self.next_block();
-        self.b.ins().brif(condition, target, &[], next, &[]);
+        self.branch(condition, target, &[], next, &[]);
         self.enter(next);
     }
 
+    /// Where the adjoints of an array's elements begin whose first slot this is; 0 if that is 0: they have none.
+    pub(crate) fn adjoints_from(&mut self, adjoints: Value, first: Value) -> Value {
+        let offset = self.b.ins().ishl_imm_u(first, 3);
+        let start = self.b.ins().iadd(adjoints, offset);
+        let active = self.is_nonzero(first);
+        self.select(active, start, first)
+    }
+
     /// Adds to the adjoints of an array's elements, given by index and contribution, one after the other. A vector is
-    /// for elements side by side. A constant array's would begin where all adjoints do; it has none.
-    pub(crate) fn add_to_elements(&mut self, start: Value, adjoints: Value, contributions: &[(Value, Value)]) {
-        let constant = self.b.ins().icmp(IntCC::Equal, start, adjoints);
+    /// for elements side by side. A constant array has none: they begin at 0.
+    pub(crate) fn add_to_elements(&mut self, start: Value, contributions: &[(Value, Value)]) {
+        let constant = self.is_zero(start);
         let (add, done) = (self.b.create_block(), self.b.create_block());
-        self.b.ins().brif(constant, done, &[], add, &[]);
+        self.branch(constant, done, &[], add, &[]);
         self.enter(add);
         for &(index, contribution) in contributions {
             let offset = self.b.ins().ishl_imm_u(index, 3);
@@ -159,8 +168,69 @@ impl<'a> Emit<'a> {
         self.b.ins().uextend(I64, condition)
     }
 
+    // Comparisons with 0 name their operand twice in machine code, so that it is loaded twice where it isn't in a
+    // register. Those with 1 and -1 name it once.
+
     pub(crate) fn is_zero(&mut self, value: Value) -> Value {
-        self.b.ins().icmp_imm_s(IntCC::Equal, value, 0)
+        self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, value, 1)
+    }
+
+    pub(crate) fn is_nonzero(&mut self, value: Value) -> Value {
+        self.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThanOrEqual, value, 1)
+    }
+
+    pub(crate) fn is_negative(&mut self, value: Value) -> Value {
+        self.b.ins().icmp_imm_s(IntCC::SignedLessThanOrEqual, value, -1)
+    }
+
+    /// Goes to `then` if `condition` is not 0, and to `other` otherwise.
+    pub(crate) fn branch(
+        &mut self,
+        condition: Value,
+        then: Block,
+        then_args: &[BlockArg],
+        other: Block,
+        other_args: &[BlockArg],
+    ) {
+        let dfg = &self.b.func.dfg;
+        let opcode = dfg.value_def(condition).inst().map(|inst| dfg.insts[inst].opcode());
+        // These are one with the branch.
+        let compares = matches!(opcode, Some(Opcode::Icmp | Opcode::Fcmp | Opcode::Uextend | Opcode::Band));
+        let condition = if compares { condition } else { self.is_nonzero(condition) };
+        self.b.ins().brif(condition, then, then_args, other, other_args);
+    }
+
+    /// Goes to `then` if none of the conditions is 0, and to `other` otherwise. They are tested one by one: a branch
+    /// that goes one way is cheaper than a value.
+    pub(crate) fn branch_if_all(&mut self, conditions: &[Value], then: Block, other: Block) {
+        for (n, &condition) in conditions.iter().enumerate() {
+            let next = if n + 1 == conditions.len() { then } else { self.b.create_block() };
+            self.branch(condition, next, &[], other, &[]);
+            if next != then {
+                self.enter(next);
+            }
+        }
+    }
+
+    /// What a value is the sum of, if it is one of another value and a number; else itself and 0.
+    fn sum_of(&self, value: Value) -> (Value, i64) {
+        let dfg = &self.b.func.dfg;
+        let inst = dfg.value_def(value).inst();
+        if let Some(InstructionData::Binary { opcode: Opcode::Iadd, args: [a, b] }) = inst.map(|inst| dfg.insts[inst])
+            && let Some(more) = self.constant(b)
+        {
+            return (a, more);
+        }
+        (value, 0)
+    }
+
+    /// The sum of an integer and a number, modulo 2⁶⁴. That of a sum with a number is no sum of sums.
+    pub(crate) fn plus(&mut self, value: Value, more: i64) -> Value {
+        let (first, before) = self.sum_of(value);
+        match before.wrapping_add(more) {
+            0 => first,
+            more => self.b.ins().iadd_imm_s(first, more),
+        }
     }
 
     fn import(&mut self, symbol: &str, signature: &Signature) -> FuncRef {
@@ -200,20 +270,24 @@ impl<'a> Emit<'a> {
         self.b.inst_results(call).first().copied()
     }
 
-    /// Calls a rare helper, whose first argument is the context; its result.
+    /// Calls a rare helper, whose first argument is the context; its result, which is nothing if it has none. The other
+    /// arguments are handed over in memory: they would ask for the registers of arguments as long as they live, which
+    /// may be a loop.
     pub(crate) fn call_cold(&mut self, helper: Helper, args: &[Value]) -> Value {
         let function = match self.stubs.get(&helper) {
             Some(&function) => function,
             None => {
                 let info = helper.info();
                 debug_assert!(info.rare);
-                let info = HelperInfo { result: None, ..info };
-                let function = self.import(&stub_symbol(&info), &helper_signature(CallConv::PreserveAll, &info));
+                let function = self.import(&stub_symbol(&info), &stub_signature());
                 self.stubs.insert(helper, function);
                 function
             }
         };
-        self.b.ins().call(function, args);
+        for (n, &arg) in args[1..].iter().enumerate() {
+            self.store(arg, args[0], layout::OPERANDS + 8 * n as i32);
+        }
+        self.b.ins().call(function, &args[..1]);
         self.load(I64, args[0], layout::RESULT)
     }
 
@@ -243,21 +317,23 @@ impl<'a> Emit<'a> {
         let function = match self.scalar_stubs.get(&op) {
             Some(&function) => function,
             None => {
-                let function = self.import(&scalar_stub_symbol(op), &scalar_stub_signature(op));
+                let function = self.import(&scalar_stub_symbol(op), &stub_signature());
                 self.scalar_stubs.insert(op, function);
                 function
             }
         };
-        let slot = match self.scalar_result {
+        let slot = match self.scalar_slot {
             Some(slot) => slot,
             None => {
-                let data = StackSlotData::new(StackSlotKind::ExplicitSlot, 8, 3);
-                *self.scalar_result.insert(self.b.create_sized_stack_slot(data))
+                let data = StackSlotData::new(StackSlotKind::ExplicitSlot, SCALAR_BYTES, 3);
+                *self.scalar_slot.insert(self.b.create_sized_stack_slot(data))
             }
         };
         let place = self.b.ins().stack_addr(I64, slot, 0);
-        let args: Vec<Value> = args.iter().copied().chain([place]).collect();
-        self.b.ins().call(function, &args);
+        for (n, &arg) in args.iter().enumerate() {
+            self.store(arg, place, 8 * n as i32);
+        }
+        self.b.ins().call(function, &[place]);
         self.load(F64, place, 0)
     }
 }

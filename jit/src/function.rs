@@ -212,13 +212,15 @@ impl<'e, 'a> Function<'e, 'a> {
     fn write(mut self) {
         self.prologue();
         let last_ways_back = last_ways_back(self.stream);
-        let mut open: BTreeSet<(Position, Position)> =
-            last_ways_back.iter().map(|(&head, &last)| (last, head)).collect();
+        let mut open: BTreeSet<(Position, Position)> = BTreeSet::new();
         for block in std::mem::take(&mut self.code) {
             self.at = block.start;
             self.emit.b.switch_to_block(self.blocks[&block.start]);
-            if !last_ways_back.contains_key(&block.start) {
-                self.emit.b.seal_block(self.blocks[&block.start]);
+            let tight = self.tight.get(&block.start).map(|tight| tight.end());
+            match last_ways_back.get(&block.start) {
+                // The ways back to the head of a tight loop lead to a block of its own.
+                Some(&last) if tight.is_none_or(|end| end < last) => _ = open.insert((last, block.start)),
+                _ => self.emit.b.seal_block(self.blocks[&block.start]),
             }
             self.enter_block();
             self.insts(block.start, block.end);
@@ -229,9 +231,7 @@ impl<'e, 'a> Function<'e, 'a> {
             self.seal_tight(block.end);
             while let Some((_, head)) = open.first().copied().filter(|&(last, _)| last < block.end) {
                 open.pop_first();
-                if let Some(&head) = self.blocks.get(&head) {
-                    self.emit.b.seal_block(head);
-                }
+                self.emit.b.seal_block(self.blocks[&head]);
             }
         }
         self.unwind();
@@ -252,10 +252,10 @@ impl<'e, 'a> Function<'e, 'a> {
             cramped = self.emit.b.ins().bor(cramped, too_many);
         }
         let (grow, fail, body) = (self.emit.cold_block(), self.emit.cold_block(), self.emit.b.create_block());
-        self.emit.b.ins().brif(cramped, grow, &[], body, &[]);
+        self.emit.branch(cramped, grow, &[], body, &[]);
         self.emit.enter(grow);
         let status = self.emit.value_of(Helper::Grow, &[self.context, refs_end, lowest]);
-        self.emit.b.ins().brif(status, fail, &[], body, &[]);
+        self.emit.branch(status, fail, &[], body, &[]);
         // There was no room for this frame: the place is the caller's.
         self.emit.enter(fail);
         let stopped = self.emit.int(1);
@@ -294,7 +294,7 @@ impl<'e, 'a> Function<'e, 'a> {
         match self.request.entry.and_then(|entry| outermost_head(stream, &self.code, entry)) {
             Some(head) => {
                 let never = self.emit.is_zero(self.context);
-                self.emit.b.ins().brif(never, self.blocks[&head], &[], first, &[]);
+                self.emit.branch(never, self.blocks[&head], &[], first, &[]);
             }
             None => _ = self.emit.b.ins().jump(first, &[]),
         }
@@ -333,9 +333,9 @@ impl<'e, 'a> Function<'e, 'a> {
     fn charge(&mut self, cost: u32) {
         self.count(cost);
         let left = self.emit.b.use_var(self.fuel);
-        let spent = self.emit.b.ins().icmp_imm_s(IntCC::SignedLessThan, left, 0);
+        let spent = self.emit.is_negative(left);
         let (refill, next) = (self.emit.cold_block(), self.emit.b.create_block());
-        self.emit.b.ins().brif(spent, refill, &[], next, &[]);
+        self.emit.branch(spent, refill, &[], next, &[]);
         self.emit.enter(refill);
         self.put_fuel();
         let status = self.emit.call_cold(Helper::Refill, &[self.context]);
@@ -349,7 +349,7 @@ impl<'e, 'a> Function<'e, 'a> {
     fn stop_if(&mut self, status: Value) {
         let position = self.emit.b.ins().iconst(I32, i64::from(self.at.0));
         let next = self.emit.next_block();
-        self.emit.b.ins().brif(status, self.unwind, &[position.into()], next, &[]);
+        self.emit.branch(status, self.unwind, &[position.into()], next, &[]);
         self.emit.enter(next);
     }
 
@@ -357,7 +357,7 @@ impl<'e, 'a> Function<'e, 'a> {
     fn trap_if(&mut self, condition: Value, note: impl FnOnce(&mut Self)) {
         let trap = self.emit.cold_block();
         let next = self.emit.next_block();
-        self.emit.b.ins().brif(condition, trap, &[], next, &[]);
+        self.emit.branch(condition, trap, &[], next, &[]);
         self.emit.enter(trap);
         // Before anything is called, so that no register lives across it but for this.
         self.put_fuel();
@@ -668,7 +668,7 @@ impl<'e, 'a> Function<'e, 'a> {
     fn branch(&mut self, condition: IntReg, then: Position, other: Position) {
         let condition = self.int(condition.0);
         let (then, other) = (self.target(then), self.target(other));
-        self.emit.b.ins().brif(condition, then, &[], other, &[]);
+        self.emit.branch(condition, then, &[], other, &[]);
     }
 
     fn pure(&mut self, inst: Pure) {
@@ -788,7 +788,7 @@ impl<'e, 'a> Function<'e, 'a> {
         let default = self.blocks[&site.default];
         let in_list = self.emit.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, index, site.targets.len() as i64);
         let table = self.emit.b.create_block();
-        self.emit.b.ins().brif(in_list, table, &[], default, &[]);
+        self.emit.branch(in_list, table, &[], default, &[]);
         self.emit.enter(table);
         let index = self.emit.b.ins().ireduce(I32, index);
         let pool = &mut self.emit.b.func.dfg.value_lists;

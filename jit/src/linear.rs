@@ -44,12 +44,15 @@ impl Linear {
 
     /// Its value, where registers are as they are when a round begins.
     pub(crate) fn value(&self, emit: &mut Emit<'_>, registers: &Registers) -> Value {
-        let mut sum = emit.int(self.constant);
+        let mut sum = None;
         for (&register, &factor) in &self.terms {
             let term = emit.b.ins().imul_imm_s(registers.int(register), factor);
-            sum = emit.b.ins().iadd(sum, term);
+            sum = Some(sum.map_or(term, |sum| emit.b.ins().iadd(sum, term)));
         }
-        sum
+        match sum {
+            Some(sum) => emit.plus(sum, self.constant),
+            None => emit.int(self.constant),
+        }
     }
 
     /// By how much it is above what a register holds when the round begins, if that is a number.

@@ -84,8 +84,7 @@ pub(crate) fn write(emit: &mut Emit<'_>, code: &LoopCode) {
     let arrays: Vec<Value> = (0..layout.arrays)
         .map(|n| {
             let first = emit.b.ins().sload32(UNALIGNED, slots, 4 * layout.array(n) as i32);
-            let offset = emit.b.ins().ishl_imm_u(first, 3);
-            emit.b.ins().iadd(adjoints, offset)
+            emit.adjoints_from(adjoints, first)
         })
         .collect();
     let pushed = code.pushed.zip(layout.pushed()).map(|(register, slot)| {
@@ -116,7 +115,7 @@ pub(crate) fn write(emit: &mut Emit<'_>, code: &LoopCode) {
             enough = emit.b.ins().band(enough, apart);
         }
         let group = emit.b.create_block();
-        emit.b.ins().brif(enough, group, &[], single, &[]);
+        emit.branch(enough, group, &[], single, &[]);
         emit.enter(group);
         match &pairs {
             Some(pairs) => {
@@ -132,7 +131,7 @@ pub(crate) fn write(emit: &mut Emit<'_>, code: &LoopCode) {
     emit.b.switch_to_block(single);
     let finished = emit.b.use_var(done);
     let more = emit.b.ins().icmp(IntCC::UnsignedLessThan, finished, count);
-    emit.b.ins().brif(more, one, &[], exit, &[]);
+    emit.branch(more, one, &[], exit, &[]);
     emit.enter(one);
     iteration.write(emit, registers, failed);
     emit.b.ins().jump(single, &[]);
@@ -192,9 +191,9 @@ impl Iteration<'_> {
     /// Whether iterations can run in pairs: the arrays that they add to are apart, and what they have pushed has
     /// adjoints.
     fn are_apart(&self, emit: &mut Emit<'_>, pairs: &Pairs<'_>, registers: &Registers) -> Value {
-        let apart = pairs.are_apart(emit, (&self.arrays(), self.adjoints), registers);
+        let apart = pairs.are_apart(emit, &self.arrays(), registers);
         let Some((_, first)) = self.pushed else { return apart };
-        let active = emit.b.ins().icmp_imm_s(IntCC::NotEqual, first, 0);
+        let active = emit.is_nonzero(first);
         emit.b.ins().band(apart, active)
     }
 
@@ -250,7 +249,7 @@ impl Iteration<'_> {
             let address = self.pushed_adjoint(emit, first);
             loaded.push((Reg::real(register), vectors::load(emit, Bank::Real, address, [0, -8])));
         }
-        let hoisted = BeforeRounds { arrays: &self.arrays(), adjoints: self.adjoints, splats };
+        let hoisted = BeforeRounds { arrays: &self.arrays(), splats };
         let registers = pairs.write(emit, &registers, &loaded, &hoisted, failed);
         self.go_on(emit, &registers, 2);
     }
@@ -290,7 +289,7 @@ impl Iteration<'_> {
                 .iter()
                 .map(|element| (registers.int(element.index), registers.real(element.contribution)))
                 .collect();
-            emit.add_to_elements(start, adjoints, &added);
+            emit.add_to_elements(start, &added);
         }
         for inst in &code.moves {
             registers.run(emit, inst, false);

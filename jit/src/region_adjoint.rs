@@ -4,8 +4,10 @@
 //! block adds to memory and before any register changes; if it fails, the block and the rest of the region are left to
 //! the interpreter.
 
+mod liveness;
 mod pairs;
 
+use self::liveness::Liveness;
 use crate::emit::{Emit, UNALIGNED};
 use crate::lenient::{Leniency, branch_on_nan, moved};
 use crate::segment::Registers;
@@ -70,48 +72,48 @@ pub(crate) fn write(emit: &mut Emit<'_>, code: &RegionCode) {
     let lasting_ints: Vec<Variable> = (0..code.lasting_ints).map(|_| emit.b.declare_var(I64)).collect();
     let blocks: Vec<Block> = code.blocks.iter().map(|_| emit.b.create_block()).collect();
     let starts: Vec<Block> = code.blocks.iter().map(|_| emit.b.create_block()).collect();
-    let exit = |emit: &mut Emit<'_>| {
-        let block = emit.cold_block();
-        emit.b.append_block_param(block, I64);
-        block
-    };
-    let (undone, paused) = (exit(emit), exit(emit));
+    let leave = emit.cold_block();
+    let [number, status] = [leave, leave].map(|block| emit.b.append_block_param(block, I64));
+    let exits = code.blocks.iter().map(|_| None).collect();
     let done = emit.b.create_block();
     let lenient: Vec<Leniency> = code.blocks.iter().map(|block| leniency(code, block)).collect();
+    let arrays = told_bases(code).into_iter().map(|base| (base, emit.b.declare_var(I64))).collect();
     let mut writer = Writer {
         emit,
         code,
+        live: Liveness::new(code),
         lenient: &lenient,
         blocks,
         starts,
         lasting_reals,
         lasting_ints,
+        arrays,
         at,
         start,
         budget,
         adjoints,
         foreign,
-        undone,
-        paused,
+        exits,
+        leave,
         done,
     };
     writer.enter(run, [reals, ints], first);
     for (number, block) in code.blocks.iter().enumerate() {
         writer.block(number, block);
     }
-    let (undone, paused, done) = (writer.undone, writer.paused, writer.done);
-    for (block, status) in [(undone, REGION_UNDONE), (paused, REGION_PAUSED), (done, REGION_DONE)] {
-        writer.emit.enter(block);
-        if let Some(&number) = writer.emit.b.block_params(block).first() {
-            writer.emit.store(number, run, offset_of!(RegionRun, block) as i32);
-        }
-        if status == REGION_DONE {
-            writer.contribute(run);
-        } else {
-            writer.put_lasting([reals, ints]);
-        }
-        writer.leave(run, status);
+    for block in 0..code.blocks.len() {
+        writer.exit(block, [reals, ints]);
     }
+    let done = writer.done;
+    writer.emit.enter(done);
+    writer.contribute(run);
+    writer.put_trail(run);
+    let finished = writer.emit.int(REGION_DONE as i64);
+    writer.emit.b.ins().return_(&[finished]);
+    writer.emit.enter(leave);
+    writer.emit.store(number, run, offset_of!(RegionRun, block) as i32);
+    writer.put_trail(run);
+    writer.emit.b.ins().return_(&[status]);
 }
 
 /// The blocks where the code may begin: those that lead out of the region or back to the head of a loop, and those
@@ -122,9 +124,20 @@ fn entries(code: &RegionCode) -> BTreeSet<u16> {
     code.exits.iter().chain(again).chain(skipped).filter_map(|edge| edge.from).collect()
 }
 
+/// The registers that last and say where arrays have their adjoints. Nothing writes them but the trail.
+fn told_bases(code: &RegionCode) -> BTreeSet<u16> {
+    let elements = code.blocks.iter().flat_map(|block| &block.elements);
+    let bases: BTreeSet<u16> =
+        elements.map(|element| element.base).filter(|&base| usize::from(base) < code.lasting_ints).collect();
+    let insts = code.blocks.iter().flat_map(|block| block.code.iter().chain(&block.moves));
+    let mut written = insts.filter_map(Inst::pure_result).filter(|reg| reg.bank == Bank::Int).map(|reg| reg.index);
+    debug_assert!(!written.any(|register| bases.contains(&register)), "a base is written by a block's adjoint");
+    bases
+}
+
 /// What the rounds of a loop don't change.
 struct Hoisted {
-    /// For each base, where the adjoints of the array begin.
+    /// For each base, where the adjoints of the array begin; 0 if it is constant.
     arrays: BTreeMap<u16, Value>,
     /// What the rounds compute from what they don't change, and which instructions do that.
     known: Registers,
@@ -164,15 +177,19 @@ struct Writer<'w, 'a> {
     starts: Vec<Block>,
     lasting_reals: Vec<Variable>,
     lasting_ints: Vec<Variable>,
+    /// For each base that the trail tells, where the adjoints of the array begin; 0 if it is constant.
+    arrays: BTreeMap<u16, Variable>,
     at: Variable,
     start: Variable,
     budget: Variable,
     adjoints: Value,
     foreign: Value,
-    /// Where the code leaves for the interpreter; takes the block to go on with.
-    undone: Block,
-    /// Where it leaves for a look at the clock; takes the block to go on with.
-    paused: Block,
+    live: Liveness,
+    /// For each block, where the code leaves before it, if it does: for the interpreter or for a look at the clock.
+    /// Takes the status.
+    exits: Vec<Option<Block>>,
+    /// Where it leaves when registers are back in the frame; takes the block to go on with and the status.
+    leave: Block,
     done: Block,
 }
 
@@ -181,29 +198,77 @@ impl Writer<'_, '_> {
     fn enter(&mut self, run: Value, [reals, ints]: [Value; 2], first: Value) {
         let (resumed, fresh) = (self.emit.cold_block(), self.emit.b.create_block());
         let end = self.emit.b.ins().icmp_imm_s(IntCC::Equal, first, REGION_END as i64);
-        self.emit.b.ins().brif(end, fresh, &[], resumed, &[]);
+        self.emit.branch(end, fresh, &[], resumed, &[]);
         self.emit.enter(fresh);
         self.begin(run);
         self.emit.enter(resumed);
-        for n in 0..self.lasting_reals.len() {
-            let value = self.emit.load(F64, reals, 8 * n as i32);
-            self.emit.b.def_var(self.lasting_reals[n], value);
-        }
-        for n in 0..self.lasting_ints.len() {
-            let value = self.emit.load(I64, ints, 8 * n as i32);
-            self.emit.b.def_var(self.lasting_ints[n], value);
-        }
         let entries = entries(self.code);
         let other = self.emit.cold_block();
         let number = self.emit.b.ins().ireduce(I32, first);
+        let resumed: Vec<Block> = (0..self.blocks.len())
+            .map(|n| if entries.contains(&(n as u16)) { self.emit.cold_block() } else { other })
+            .collect();
         let pool = &mut self.emit.b.func.dfg.value_lists;
-        let target = |n: usize| if entries.contains(&(n as u16)) { self.blocks[n] } else { other };
-        let targets: Vec<BlockCall> = (0..self.blocks.len()).map(|n| BlockCall::new(target(n), [], pool)).collect();
+        let targets: Vec<BlockCall> = resumed.iter().map(|&block| BlockCall::new(block, [], pool)).collect();
         let default = BlockCall::new(other, [], pool);
         let table = self.emit.b.create_jump_table(JumpTableData::new(default, &targets));
         self.emit.b.ins().br_table(number, table);
+        for &block in &entries {
+            let block = usize::from(block);
+            self.emit.enter(resumed[block]);
+            self.fetch(block, [reals, ints]);
+            self.emit.b.ins().jump(self.blocks[block], &[]);
+        }
         self.emit.enter(other);
-        self.emit.b.ins().jump(self.undone, &[first.into()]);
+        let status = self.emit.int(REGION_UNDONE as i64);
+        self.emit.b.ins().jump(self.leave, &[first.into(), status.into()]);
+    }
+
+    /// Loads what is live where a block begins.
+    fn fetch(&mut self, block: usize, [reals, ints]: [Value; 2]) {
+        for reg in self.live.at(block).to_vec() {
+            let n = usize::from(reg.index);
+            let (ty, frame) = if reg.bank == Bank::Real { (F64, reals) } else { (I64, ints) };
+            let value = self.emit.load(ty, frame, 8 * n as i32);
+            self.emit.b.def_var(self.lasting(reg), value);
+            if reg.bank == Bank::Int && self.arrays.contains_key(&reg.index) {
+                self.find_array(reg.index);
+            }
+        }
+    }
+
+    /// The variable of a register that lasts.
+    fn lasting(&self, reg: Reg) -> Variable {
+        let n = usize::from(reg.index);
+        if reg.bank == Bank::Real { self.lasting_reals[n] } else { self.lasting_ints[n] }
+    }
+
+    /// Leaves before a block, which is to be gone on with.
+    fn leave(&mut self, block: usize, status: u64) {
+        let exit = match self.exits[block] {
+            Some(exit) => exit,
+            None => {
+                let exit = self.emit.cold_block();
+                self.emit.b.append_block_param(exit, I64);
+                *self.exits[block].insert(exit)
+            }
+        };
+        let status = self.emit.int(status as i64);
+        self.emit.b.ins().jump(exit, &[status.into()]);
+    }
+
+    /// What is live where a block begins goes back to the frame.
+    fn exit(&mut self, block: usize, [reals, ints]: [Value; 2]) {
+        let Some(exit) = self.exits[block] else { return };
+        self.emit.enter(exit);
+        let status = self.emit.b.block_params(exit)[0];
+        for reg in self.live.at(block).to_vec() {
+            let value = self.emit.b.use_var(self.lasting(reg));
+            let frame = if reg.bank == Bank::Real { reals } else { ints };
+            self.emit.store(value, frame, 8 * i32::from(reg.index));
+        }
+        let number = self.emit.int(block as i64);
+        self.emit.b.ins().jump(self.leave, &[number.into(), status.into()]);
     }
 
     /// Begins at the region's end.
@@ -217,6 +282,9 @@ impl Writer<'_, '_> {
         }
         for n in 0..self.lasting_ints.len() {
             self.emit.b.def_var(self.lasting_ints[n], zero);
+        }
+        for &array in self.arrays.values() {
+            self.emit.b.def_var(array, zero);
         }
         if let Some(pushed) = self.code.pushed {
             for (n, register) in [pushed.first, pushed.left].into_iter().enumerate() {
@@ -241,24 +309,11 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// What lasts goes back to the frame.
-    fn put_lasting(&mut self, [reals, ints]: [Value; 2]) {
-        for n in 0..self.lasting_reals.len() {
-            let value = self.emit.b.use_var(self.lasting_reals[n]);
-            self.emit.store(value, reals, 8 * n as i32);
-        }
-        for n in 0..self.lasting_ints.len() {
-            let value = self.emit.b.use_var(self.lasting_ints[n]);
-            self.emit.store(value, ints, 8 * n as i32);
-        }
-    }
-
-    fn leave(&mut self, run: Value, status: u64) {
+    /// Says how far the trail has been gone back.
+    fn put_trail(&mut self, run: Value) {
         let (at, start) = (self.emit.b.use_var(self.at), self.emit.b.use_var(self.start));
         self.emit.store(at, run, offset_of!(RegionRun, at) as i32);
         self.emit.store(start, run, offset_of!(RegionRun, start) as i32);
-        let status = self.emit.int(status as i64);
-        self.emit.b.ins().return_(&[status]);
     }
 
     /// Goes back by so many bytes of the trail. Returns where they stand; the trail's end is not moved yet.
@@ -272,7 +327,7 @@ impl Writer<'_, '_> {
         let (at, start) = (self.emit.b.use_var(self.at), self.emit.b.use_var(self.start));
         let empty = self.emit.b.ins().icmp(IntCC::Equal, at, start);
         let (before, ready) = (self.emit.cold_block(), self.emit.b.create_block());
-        self.emit.b.ins().brif(empty, before, &[], ready, &[]);
+        self.emit.branch(empty, before, &[], ready, &[]);
         // The part before it ends with a strip, to whose end a link leads.
         self.emit.enter(before);
         let end = self.emit.b.ins().load(I64, UNALIGNED, start, PART_LINK);
@@ -293,7 +348,7 @@ impl Writer<'_, '_> {
     fn back_over_copy(&mut self, len: Value) {
         let (copied, done) = (self.emit.b.create_block(), self.emit.b.create_block());
         let long = self.emit.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThan, len, COPIED_MAX as i64);
-        self.emit.b.ins().brif(long, done, &[], copied, &[]);
+        self.emit.branch(long, done, &[], copied, &[]);
         self.emit.enter(copied);
         let at = self.end_of_part();
         // A cell and the elements.
@@ -315,7 +370,7 @@ impl Writer<'_, '_> {
                 Some(rounds) => {
                     let left = self.count_round(rounds);
                     let again = self.emit.b.create_block();
-                    self.emit.b.ins().brif(left, again, &[], self.starts[number], &[]);
+                    self.emit.branch(left, again, &[], self.starts[number], &[]);
                     self.emit.enter(again);
                     self.edges(&block.again, true);
                 }
@@ -349,23 +404,20 @@ impl Writer<'_, '_> {
 
         self.emit.b.switch_to_block(head);
         let left = self.emit.b.use_var(self.lasting_ints[usize::from(rounds.register)]);
-        let mut room = self.emit.b.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, left, GROUP);
+        let mut room = vec![self.emit.b.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, left, GROUP)];
         let (at, start) = (self.emit.b.use_var(self.at), self.emit.b.use_var(self.start));
         let bytes = block.saved.bytes() as i64;
         if bytes > 0 {
             let here = self.emit.b.ins().isub(at, start);
-            let all = self.emit.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThanOrEqual, here, GROUP * bytes);
-            room = self.emit.b.ins().band(room, all);
+            room.push(self.emit.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThanOrEqual, here, GROUP * bytes));
         }
         for &first in hoisted.pushed.values() {
-            let active = self.emit.b.ins().icmp(IntCC::NotEqual, first, self.adjoints);
-            room = self.emit.b.ins().band(room, active);
+            room.push(self.emit.is_nonzero(first));
         }
         if let Some(apart) = apart {
-            let apart = self.emit.b.use_var(apart);
-            room = self.emit.b.ins().band(room, apart);
+            room.push(self.emit.b.use_var(apart));
         }
-        self.emit.b.ins().brif(room, group, &[], single, &[]);
+        self.emit.branch_if_all(&room, group, single);
 
         self.emit.enter(group);
         let lefts = block.builders.iter().map(|step| step.builder().left);
@@ -398,7 +450,7 @@ impl Writer<'_, '_> {
     /// Goes on with the rounds of a loop of one block, if there are any left after so many.
     fn rounds_on(&mut self, number: usize, left: Value, (done, head): (i64, Block)) {
         let again = self.emit.b.create_block();
-        self.emit.b.ins().brif(left, again, &[], self.starts[number], &[]);
+        self.emit.branch(left, again, &[], self.starts[number], &[]);
         self.emit.enter(again);
         self.spend(done, number, head);
     }
@@ -408,26 +460,23 @@ impl Writer<'_, '_> {
         let left = self.emit.b.use_var(self.budget);
         let left = self.emit.b.ins().iadd_imm_s(left, -rounds);
         self.emit.b.def_var(self.budget, left);
-        let more = self.emit.b.ins().icmp_imm_s(IntCC::SignedGreaterThan, left, 0);
-        let number = self.emit.int(number as i64);
-        self.emit.b.ins().brif(more, to, &[], self.paused, &[number.into()]);
+        let more = self.emit.b.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, left, 1);
+        let pause = self.emit.cold_block();
+        self.emit.branch(more, to, &[], pause, &[]);
+        self.emit.enter(pause);
+        self.leave(number, REGION_PAUSED);
     }
 
     /// Computes what the rounds of a loop of one block don't change.
     fn hoisted(&mut self, number: usize, block: &BlockAdjoint) -> Hoisted {
         let mut arrays = BTreeMap::new();
-        let written: BTreeSet<Reg> = block.code.iter().filter_map(Inst::pure_result).collect();
-        for element in &block.elements {
-            let base = element.base;
-            let lasts = usize::from(base) < self.code.lasting_ints && !written.contains(&Reg::int(base));
-            if lasts && !arrays.contains_key(&base) {
-                let first = self.emit.b.use_var(self.lasting_ints[usize::from(base)]);
-                let array = self.array(first);
-                arrays.insert(base, array);
+        for base in block.elements.iter().map(|element| element.base) {
+            if let Some(&array) = self.arrays.get(&base) {
+                arrays.insert(base, self.emit.b.use_var(array));
             }
         }
         let unchanged = self.unchanged(block);
-        let mut known = self.registers();
+        let mut known = self.registers(number);
         for n in (0..block.code.len()).filter(|&n| unchanged[n]) {
             known.run(self.emit, &block.code[n], self.lenient[number].products[n]);
         }
@@ -441,8 +490,7 @@ impl Writer<'_, '_> {
     /// Where the adjoints begin of what was pushed to a builder, with the register that says so.
     fn pushed_to(&mut self, builder: PushedTo) -> (u16, Value) {
         let first = self.emit.b.use_var(self.lasting_ints[usize::from(builder.first)]);
-        let offset = self.emit.b.ins().ishl_imm_u(first, 3);
-        (builder.first, self.emit.b.ins().iadd(self.adjoints, offset))
+        (builder.first, self.emit.adjoints_from(self.adjoints, first))
     }
 
     /// How many rounds are left after one.
@@ -459,7 +507,7 @@ impl Writer<'_, '_> {
 
     /// Where the trail ends and how many rounds are left after so many rounds of a group.
     fn after(&mut self, (at, left): (Value, Value), done: i64, bytes: i64) -> (Value, Value) {
-        let at = self.emit.b.ins().iadd_imm_s(at, -done * bytes);
+        let at = self.emit.plus(at, -done * bytes);
         (at, self.emit.b.ins().iadd_imm_s(left, -done))
     }
 
@@ -500,19 +548,21 @@ impl Writer<'_, '_> {
         usize::from(reg.index) < count
     }
 
-    /// What lasts from block to block.
-    fn registers(&mut self) -> Registers {
+    /// What a block finds that it or another one reads.
+    fn registers(&mut self, block: usize) -> Registers {
         let mut registers = Registers { reals: vec![None; self.code.reals], ints: vec![None; self.code.ints] };
-        self.fetch_lasting(&mut registers);
+        self.fetch_lasting(&mut registers, block);
         registers
     }
 
-    fn fetch_lasting(&mut self, registers: &mut Registers) {
-        for (n, &variable) in self.lasting_reals.iter().enumerate() {
-            registers.reals[n] = Some(self.emit.b.use_var(variable));
-        }
-        for (n, &variable) in self.lasting_ints.iter().enumerate() {
-            registers.ints[n] = Some(self.emit.b.use_var(variable));
+    fn fetch_lasting(&mut self, registers: &mut Registers, block: usize) {
+        for &reg in self.live.at(block) {
+            let n = usize::from(reg.index);
+            let (variable, registers) = match reg.bank {
+                Bank::Real => (self.lasting_reals[n], &mut registers.reals),
+                _ => (self.lasting_ints[n], &mut registers.ints),
+            };
+            registers[n] = Some(self.emit.b.use_var(variable));
         }
     }
 
@@ -530,20 +580,16 @@ impl Writer<'_, '_> {
                 self.emit.b.def_var(self.lasting_ints[usize::from(rounds.register)], left);
             }
         }
-        let number = self.emit.int(number as i64);
-        self.emit.b.ins().jump(self.undone, &[number.into()]);
+        self.leave(number, REGION_UNDONE);
     }
 
     /// What lasts goes on as registers hold it, where that is something else than before.
     fn set_lasting(&mut self, registers: &Registers, before: &Registers) {
-        for (n, &variable) in self.lasting_reals.iter().enumerate() {
-            if registers.reals[n] != before.reals[n] {
-                self.emit.b.def_var(variable, registers.real(n as u16));
-            }
-        }
-        for (n, &variable) in self.lasting_ints.iter().enumerate() {
-            if registers.ints[n] != before.ints[n] {
-                self.emit.b.def_var(variable, registers.int(n as u16));
+        let reals = self.lasting_reals.iter().zip(registers.reals.iter().zip(&before.reals));
+        let ints = self.lasting_ints.iter().zip(registers.ints.iter().zip(&before.ints));
+        for (&variable, (&value, &before)) in reals.chain(ints) {
+            if let Some(value) = value.filter(|_| value != before) {
+                self.emit.b.def_var(variable, value);
             }
         }
     }
@@ -560,10 +606,10 @@ impl Writer<'_, '_> {
         let mut registers = match hoisted {
             Some(hoisted) => {
                 let mut registers = hoisted.known.clone();
-                self.fetch_lasting(&mut registers);
+                self.fetch_lasting(&mut registers, number);
                 registers
             }
-            None => self.registers(),
+            None => self.registers(number),
         };
         let [real, int] = block.saved_at.map(usize::from);
         let (place, offset) = (from.0, from.1 as i32);
@@ -674,8 +720,9 @@ impl Writer<'_, '_> {
     ) {
         for of_array in block.elements.chunk_by(|a, b| a.base == b.base) {
             let base = of_array[0].base;
-            let start = match arrays.get(&base) {
-                Some(&known) => known,
+            let told = self.arrays.get(&base).map(|&array| self.emit.b.use_var(array));
+            let start = match arrays.get(&base).copied().or(told) {
+                Some(known) => known,
                 None => {
                     let found = self.array(registers.int(base));
                     arrays.insert(base, found);
@@ -686,16 +733,30 @@ impl Writer<'_, '_> {
                 .iter()
                 .map(|element| (registers.int(element.index), registers.real(element.contribution)))
                 .collect();
-            self.emit.add_to_elements(start, self.adjoints, &added);
+            self.emit.add_to_elements(start, &added);
         }
+    }
+
+    /// Whether a register may be read where an edge has been gone back along.
+    fn is_read_along(&self, edge: &Edge, reg: Reg) -> bool {
+        let Some(from) = edge.from.map(usize::from) else { return false };
+        let skipped = edge.leaves && self.code.blocks[from].guard.is_some();
+        skipped || self.live.at(from).binary_search(&reg).is_ok()
+    }
+
+    /// Finds where the adjoints of an array begin whose base the trail has told.
+    fn find_array(&mut self, base: u16) {
+        let first = self.emit.b.use_var(self.lasting_ints[usize::from(base)]);
+        let array = self.array(first);
+        self.emit.b.def_var(self.arrays[&base], array);
     }
 
     /// Where the adjoints of an array begin.
     fn array(&mut self, base: Value) -> Value {
         let (others, ready) = (self.emit.cold_block(), self.emit.b.create_block());
         let first = self.emit.b.append_block_param(ready, I64);
-        let foreign = self.emit.b.ins().icmp_imm_s(IntCC::SignedLessThan, base, 0);
-        self.emit.b.ins().brif(foreign, others, &[], ready, &[base.into()]);
+        let foreign = self.emit.is_negative(base);
+        self.emit.branch(foreign, others, &[], ready, &[base.into()]);
         self.emit.enter(others);
         let place = self.emit.b.ins().bnot(base);
         let offset = self.emit.b.ins().ishl_imm_u(place, 3);
@@ -703,8 +764,7 @@ impl Writer<'_, '_> {
         let slot = self.emit.load(I64, address, 0);
         self.emit.b.ins().jump(ready, &[slot.into()]);
         self.emit.enter(ready);
-        let offset = self.emit.b.ins().ishl_imm_u(first, 3);
-        self.emit.b.ins().iadd(self.adjoints, offset)
+        self.emit.adjoints_from(self.adjoints, first)
     }
 
     /// Goes back along one of these edges. `again`: they lead back to the head of a loop, so rounds are counted.
@@ -717,7 +777,7 @@ impl Writer<'_, '_> {
         let number = self.emit.b.ins().uload8(I32, UNALIGNED, at, 0);
         let blocks: Vec<Block> = edges.iter().map(|_| self.emit.b.create_block()).collect();
         if let [first, second] = blocks[..] {
-            self.emit.b.ins().brif(number, second, &[], first, &[]);
+            self.emit.branch(number, second, &[], first, &[]);
         } else {
             let pool = &mut self.emit.b.func.dfg.value_lists;
             let targets: Vec<BlockCall> = blocks.iter().map(|&block| BlockCall::new(block, [], pool)).collect();
@@ -749,7 +809,7 @@ impl Writer<'_, '_> {
         let (at, start) = (self.emit.b.use_var(self.at), self.emit.b.use_var(self.start));
         let rounds = self.emit.b.use_var(self.lasting_ints[usize::from(rounds.register)]);
         if guard.bytes == 0 {
-            self.emit.b.ins().brif(idle, self.starts[number], &[], run, &[]);
+            self.emit.branch(idle, self.starts[number], &[], run, &[]);
             self.emit.enter(run);
             return;
         }
@@ -757,7 +817,7 @@ impl Writer<'_, '_> {
         let here = self.emit.b.ins().isub(at, start);
         let all = self.emit.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, bytes, here);
         let both = self.emit.b.ins().band(idle, all);
-        self.emit.b.ins().brif(both, skip, &[], run, &[]);
+        self.emit.branch(both, skip, &[], run, &[]);
         self.emit.enter(skip);
         let at = self.emit.b.ins().isub(at, bytes);
         self.emit.b.def_var(self.at, at);
@@ -777,6 +837,11 @@ impl Writer<'_, '_> {
             for (n, &register) in edge.ints.iter().enumerate() {
                 let value = self.emit.b.ins().load(I64, UNALIGNED, from, numbers.int(n) as i32);
                 self.emit.b.def_var(self.lasting_ints[usize::from(register)], value);
+            }
+            for &register in &edge.ints {
+                if self.arrays.contains_key(&register) && self.is_read_along(edge, Reg::int(register)) {
+                    self.find_array(register);
+                }
             }
         }
         let Some(from) = edge.from else {

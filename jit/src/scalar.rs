@@ -42,8 +42,15 @@ impl Emit<'_> {
             Op::INe => self.compare_ints(IntCC::NotEqual, a, b),
             Op::ILt => self.compare_ints(IntCC::SignedLessThan, a, b),
             Op::ILe => self.compare_ints(IntCC::SignedLessThanOrEqual, a, b),
-            Op::IAdd => self.b.ins().iadd(a, b),
-            Op::ISub => self.b.ins().isub(a, b),
+            Op::IAdd => match (self.constant(a), self.constant(b)) {
+                (_, Some(more)) => self.plus(a, more),
+                (Some(more), None) => self.plus(b, more),
+                (None, None) => self.b.ins().iadd(a, b),
+            },
+            Op::ISub => match self.constant(b) {
+                Some(less) => self.plus(a, less.wrapping_neg()),
+                None => self.b.ins().isub(a, b),
+            },
             Op::IMul => self.b.ins().imul(a, b),
             Op::INeg => self.b.ins().ineg(a),
             Op::IAnd => self.b.ins().band(a, b),
@@ -81,7 +88,7 @@ impl Emit<'_> {
     }
 
     /// The number that a value is, if it is a constant.
-    fn constant(&self, value: Value) -> Option<i64> {
+    pub(crate) fn constant(&self, value: Value) -> Option<i64> {
         let dfg = &self.b.func.dfg;
         match dfg.insts[dfg.value_def(value).inst()?] {
             InstructionData::UnaryImm { opcode: Opcode::Iconst, imm } => Some(imm.bits()),
@@ -124,7 +131,7 @@ impl Emit<'_> {
         let nan = self.b.ins().fcmp(FloatCC::Unordered, product, product);
         let (rare, done) = (self.cold_block(), self.b.create_block());
         let result = self.b.append_block_param(done, F64);
-        self.b.ins().brif(nan, rare, &[], done, &[product.into()]);
+        self.branch(nan, rare, &[], done, &[product.into()]);
         self.enter(rare);
         let zero = self.b.ins().f64const(0.0);
         let [a_is_zero, b_is_zero] = [a, b].map(|factor| self.b.ins().fcmp(FloatCC::Equal, factor, zero));
@@ -142,7 +149,7 @@ impl Emit<'_> {
         let size = self.b.ins().fabs(t);
         let bound = self.b.ins().f64const(TANH_SLOPE_BOUND);
         let is_near = self.b.ins().fcmp(FloatCC::LessThanOrEqual, size, bound);
-        self.b.ins().brif(is_near, near, &[], far, &[]);
+        self.branch(is_near, near, &[], far, &[]);
         self.enter(far);
         let exact = self.call_scalar_rarely(Op::TanhSlope, &[a, t]);
         self.b.ins().jump(done, &[exact.into()]);
@@ -162,7 +169,7 @@ impl Emit<'_> {
         let (ordinary, edge, done) = (self.b.create_block(), self.cold_block(), self.b.create_block());
         let result = self.b.append_block_param(done, ty);
         let is_ordinary = self.is_ordinary_for_exp(a);
-        self.b.ins().brif(is_ordinary, ordinary, &[], edge, &[]);
+        self.branch(is_ordinary, ordinary, &[], edge, &[]);
         self.enter(edge);
         let exact = if ty == F64 {
             self.call_scalar_rarely(Op::Exp, &[a])

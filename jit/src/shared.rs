@@ -4,7 +4,7 @@
 use crate::emit::{TRUSTED, helper_signature, import, stub_symbol};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{F64, I64};
-use cranelift_codegen::ir::{AbiParam, InstBuilder, Signature, Type, Value};
+use cranelift_codegen::ir::{AbiParam, InstBuilder, Signature, Type};
 use cranelift_codegen::isa::{CallConv, OwnedTargetIsa};
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
@@ -12,7 +12,7 @@ use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{Linkage, Module};
 use dualvm_vm::isa::{Bank, Op};
 use dualvm_vm::native::helpers::{Helper, HelperInfo};
-use dualvm_vm::native::layout;
+use dualvm_vm::native::layout::{self, OPERANDS_MAX};
 use dualvm_vm::native::scalars::{ScalarFn, scalar};
 use dualvm_vm::native::{EnterFn, SharedCode};
 use std::collections::HashMap;
@@ -132,12 +132,12 @@ pub(crate) fn scalar_signature(conv: CallConv, op: Op) -> Signature {
     signature(conv, &params, Some(if traps { I64 } else { type_of(result) }))
 }
 
-/// The signature of its stub: what the function takes, and where the result goes.
-pub(crate) fn scalar_stub_signature(op: Op) -> Signature {
-    let mut signature = scalar_signature(CallConv::PreserveAll, op);
-    signature.params.push(AbiParam::new(I64));
-    signature.returns.clear();
-    signature
+/// So many bytes are handed to its stub: arguments, and then the result in their place.
+pub(crate) const SCALAR_BYTES: u32 = 16;
+
+/// The signature of a stub, which preserves all registers: it takes the place of what else it takes.
+pub(crate) fn stub_signature() -> Signature {
+    signature(CallConv::PreserveAll, &[I64], None)
 }
 
 /// The type of a bank's values in registers.
@@ -217,51 +217,60 @@ fn shared_code(module: &mut JITModule) -> Result<SharedCode, Box<cranelift_modul
     Ok(SharedCode { enter, interpret: module.get_finalized_function(interpret) })
 }
 
-/// Calls a helper with a result, preserves all registers, and leaves the result in the context.
+/// Calls a helper with what stands in the context, and leaves the result there.
 fn preserving_stub(
     module: &mut JITModule,
     helper: &HelperInfo,
 ) -> Result<*const u8, Box<cranelift_module::ModuleError>> {
-    let host = module.isa().default_call_conv();
-    let stub = helper_signature(CallConv::PreserveAll, &HelperInfo { result: None, ..*helper });
-    let called = (helper.symbol, helper_signature(host, helper));
-    preserving(module, (&stub_symbol(helper), stub), called, |b, params, result| {
-        b.ins().store(TRUSTED, result, params[0], layout::RESULT);
-    })
+    debug_assert!(helper.params.len() <= 1 + OPERANDS_MAX, "{helper:?} takes too much");
+    let called = helper_signature(module.isa().default_call_conv(), helper);
+    let places = Places { first_is_place: true, operands: layout::OPERANDS, result: layout::RESULT };
+    preserving(module, &stub_symbol(helper), (helper.symbol, called), places)
 }
 
-/// Calls the function of a scalar instruction, preserves all registers, and leaves the result where the last parameter
-/// says.
+/// Calls the function of a scalar instruction with what stands in the caller's place, and leaves the result there.
 fn preserving_scalar_stub(module: &mut JITModule, op: Op) -> Result<*const u8, Box<cranelift_module::ModuleError>> {
-    let called = (&*scalar_symbol(op), scalar_signature(module.isa().default_call_conv(), op));
-    let stub = (&*scalar_stub_symbol(op), scalar_stub_signature(op));
-    preserving(module, stub, called, |b, params, result| {
-        b.ins().store(TRUSTED, result, params[params.len() - 1], 0);
-    })
+    let called = scalar_signature(module.isa().default_call_conv(), op);
+    debug_assert!(8 * called.params.len() <= SCALAR_BYTES as usize, "{op:?} takes too much");
+    let places = Places { first_is_place: false, operands: 0, result: 0 };
+    preserving(module, &scalar_stub_symbol(op), (&scalar_symbol(op), called), places)
 }
 
-/// A function that calls another one with its first parameters and stores what it gives.
+/// Where a stub has what it passes on, from the place that it is called with.
+struct Places {
+    /// Whether the place itself is the first argument.
+    first_is_place: bool,
+    operands: i32,
+    result: i32,
+}
+
+/// A function that calls another one with arguments from memory, and stores what it gives. It preserves all registers.
 fn preserving(
     module: &mut JITModule,
-    (symbol, stub_signature): (&str, Signature),
+    symbol: &str,
     (called_symbol, called): (&str, Signature),
-    store: impl FnOnce(&mut FunctionBuilder<'_>, &[Value], Value),
+    Places { first_is_place, operands, result }: Places,
 ) -> Result<*const u8, Box<cranelift_module::ModuleError>> {
     let mut context = module.make_context();
     let mut builders = FunctionBuilderContext::new();
-    let stub = module.declare_function(symbol, Linkage::Local, &stub_signature)?;
-    let passed = called.params.len();
+    let stub = module.declare_function(symbol, Linkage::Local, &stub_signature())?;
+    let params: Vec<Type> = called.params.iter().map(|param| param.value_type).collect();
     let called = import(module, called_symbol, &called)?;
-    context.func.signature = stub_signature;
+    context.func.signature = stub_signature();
     let called = module.declare_func_in_func(called, &mut context.func);
     let mut b = FunctionBuilder::new(&mut context.func, &mut builders);
     let entry = b.create_block();
     b.append_block_params_for_function_params(entry);
     b.switch_to_block(entry);
-    let params = b.block_params(entry).to_vec();
-    let call = b.ins().call(called, &params[..passed]);
-    if let Some(&result) = b.inst_results(call).first() {
-        store(&mut b, &params, result);
+    let place = b.block_params(entry)[0];
+    let first = usize::from(first_is_place);
+    let mut args = vec![place; first];
+    for (n, &ty) in params[first..].iter().enumerate() {
+        args.push(b.ins().load(ty, TRUSTED, place, operands + 8 * n as i32));
+    }
+    let call = b.ins().call(called, &args);
+    if let Some(&found) = b.inst_results(call).first() {
+        b.ins().store(TRUSTED, found, place, result);
     }
     b.ins().return_(&[]);
     b.seal_all_blocks();

@@ -26,7 +26,7 @@ impl Function<'_, '_> {
         let capacity = self.emit.load(I64, builder, cell(CAPACITY));
         let full = self.emit.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, len, capacity);
         self.trap_if(full, |this| {
-            this.emit.call(Helper::TrapFull, &[this.context, capacity]);
+            this.emit.call_cold(Helper::TrapFull, &[this.context, capacity]);
         });
         let place = self.element_of(builder, len);
         Room { builder, place, at: cell(ARRAY_HEADER), len, capacity, pushes: None }
@@ -47,7 +47,7 @@ impl Function<'_, '_> {
         let full = self.emit.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, len, capacity);
         self.trap_if(full, |this| {
             this.finished_or(builder, |this| {
-                this.emit.call(Helper::TrapFull, &[this.context, capacity]);
+                this.emit.call_cold(Helper::TrapFull, &[this.context, capacity]);
             });
         });
         let place = self.element_of(builder, len);
@@ -59,7 +59,7 @@ impl Function<'_, '_> {
         let header = self.emit.load(I64, builder, 0);
         let finished = self.is_finished(header);
         let (of_finished, of_other, done) = (self.emit.cold_block(), self.emit.cold_block(), self.emit.cold_block());
-        self.emit.b.ins().brif(finished, of_finished, &[], of_other, &[]);
+        self.emit.branch(finished, of_finished, &[], of_other, &[]);
         self.emit.enter(of_finished);
         self.emit.call(Helper::TrapFinished, &[self.context]);
         self.emit.b.ins().jump(done, &[]);
@@ -161,7 +161,7 @@ impl Function<'_, '_> {
                 let len = self.emit.load(I64, builder, cell(LEN));
                 let outside = self.emit.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, index, len);
                 self.trap_if(outside, |this| {
-                    this.emit.call(Helper::TrapIndex, &[this.context, index, len]);
+                    this.emit.call_cold(Helper::TrapIndex, &[this.context, index, len]);
                 });
             }
         }
@@ -186,7 +186,7 @@ impl Function<'_, '_> {
         let outside = self.emit.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, index, len);
         self.trap_if(outside, |this| {
             this.finished_or(builder, |this| {
-                this.emit.call(Helper::TrapIndex, &[this.context, index, len]);
+                this.emit.call_cold(Helper::TrapIndex, &[this.context, index, len]);
             });
         });
     }
@@ -304,7 +304,7 @@ impl Function<'_, '_> {
         // A number below 0 is too many, too.
         let full = self.emit.b.ins().icmp(IntCC::UnsignedGreaterThan, count, room);
         let either = self.emit.b.ins().bor(finished, full);
-        self.emit.b.ins().brif(either, slow, &[], done, &[builder.into()]);
+        self.emit.branch(either, slow, &[], done, &[builder.into()]);
         self.emit.enter(slow);
         let place = self.emit.b.ins().iadd_imm_s(self.bases.refs, i64::from(cell(usize::from(register.0))));
         let roots = self.roots();

@@ -83,7 +83,7 @@ impl Function<'_, '_> {
                 self.hand_over(&site.uses, after);
                 let captures = self.emit.b.ins().band_imm_u(header, 0xffff_ff00);
                 let (unpack, next) = (self.emit.b.create_block(), self.emit.b.create_block());
-                self.emit.b.ins().brif(captures, unpack, &[], next, &[]);
+                self.emit.branch(captures, unpack, &[], next, &[]);
                 self.emit.enter(unpack);
                 let Bases { reals, words, ints, refs } = callee;
                 let status = self.emit.value_of(Helper::Unpack, &[self.context, closure, reals, words, ints, refs]);

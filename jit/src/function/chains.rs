@@ -16,7 +16,7 @@ impl Function<'_, '_> {
         let (known, ready) = (self.emit.b.create_block(), self.emit.b.create_block());
         let bytes = self.emit.b.append_block_param(ready, I64);
         let [of_cell, of_both] = [words, words + CHAIN_WORDS].map(|words| self.emit.int(8 * words as i64));
-        self.emit.b.ins().brif(before, known, &[], ready, &[of_both.into()]);
+        self.emit.branch(before, known, &[], ready, &[of_both.into()]);
         self.emit.enter(known);
         self.last_cell(before);
         self.emit.b.ins().jump(ready, &[of_cell.into()]);
@@ -37,7 +37,7 @@ impl Function<'_, '_> {
         let (begins, goes_on) = (self.emit.b.create_block(), self.emit.b.create_block());
         let done = self.emit.b.create_block();
         let after = self.emit.b.append_block_param(done, I64);
-        self.emit.b.ins().brif(before, goes_on, &[], begins, &[]);
+        self.emit.branch(before, goes_on, &[], begins, &[]);
         self.emit.enter(goes_on);
         let last = self.emit.load(I64, before, cell(CHAIN_LAST));
         self.fill_open_field(before, last, object);
@@ -63,7 +63,7 @@ impl Function<'_, '_> {
         let (chain, tail) = (self.reference(chain.0), self.reference(tail.0));
         let (known, done) = (self.emit.b.create_block(), self.emit.b.create_block());
         let first = self.emit.b.append_block_param(done, I64);
-        self.emit.b.ins().brif(chain, known, &[], done, &[tail.into()]);
+        self.emit.branch(chain, known, &[], done, &[tail.into()]);
         self.emit.enter(known);
         let last = self.last_cell(chain);
         self.fill_open_field(chain, last, tail);

@@ -60,7 +60,7 @@ impl Function<'_, '_> {
         let part = self.emit.int(part.into());
         let beyond = self.emit.b.ins().ushr(part, planes);
         let read = self.emit.b.create_block();
-        self.emit.b.ins().brif(beyond, missing, &[], read, &[]);
+        self.emit.branch(beyond, missing, &[], read, &[]);
         self.emit.enter(read);
         let before = self.emit.b.ins().imul(part, len);
         let place = self.element_of(object, before);
@@ -141,7 +141,7 @@ impl Function<'_, '_> {
         let size = self.emit.b.ins().ushr_imm_u(depth, 16);
         let has = self.emit.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThan, size, i64::from(primal));
         let read = self.emit.b.create_block();
-        self.emit.b.ins().brif(has, read, &[], missing, &[]);
+        self.emit.branch(has, read, &[], missing, &[]);
         self.emit.enter(read);
         let value = self.emit.load(F64, object, cell(primal as usize));
         self.set_real(dst.0, value);
@@ -198,7 +198,7 @@ impl Function<'_, '_> {
         let constant = self.emit.int(0);
         let slot = self.emit.b.ins().iadd(first, index);
         let own = self.emit.select(first, slot, constant);
-        self.emit.b.ins().brif(foreign, import, &[], done, &[own.into()]);
+        self.emit.branch(foreign, import, &[], done, &[own.into()]);
         self.emit.enter(import);
         let part = self.emit.int(part.into());
         let imported = self.emit.call_cold(Helper::ComponentWord, &[self.context, object, part, index]);
@@ -238,7 +238,7 @@ impl Function<'_, '_> {
         let [there, missing, done] = [(); 3].map(|()| self.emit.b.create_block());
         let header = self.emit.load(I64, object, 0);
         let deep = self.emit.b.ins().band_imm_u(header, layout::DEEP as i64);
-        self.emit.b.ins().brif(deep, there, &[], missing, &[]);
+        self.emit.branch(deep, there, &[], missing, &[]);
         (there, missing, done)
     }
 

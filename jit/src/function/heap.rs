@@ -102,13 +102,13 @@ impl Function<'_, '_> {
         let owner = self.emit.load(I64, object, cell(OWNER));
         let task = self.emit.load(I64, self.context, layout::TASK);
         let is_own = self.emit.b.ins().icmp(IntCC::Equal, owner, task);
-        self.emit.b.ins().brif(is_own, mine, &[], other, &[]);
+        self.emit.branch(is_own, mine, &[], other, &[]);
         self.emit.enter(mine);
         let own = own(self);
         self.emit.b.ins().jump(done, &[own.into()]);
         self.emit.enter(other);
         let constant = self.emit.int(0);
-        self.emit.b.ins().brif(owner, import, &[], done, &[constant.into()]);
+        self.emit.branch(owner, import, &[], done, &[constant.into()]);
         self.emit.enter(import);
         let imported = foreign(self);
         let stopped = self.emit.b.ins().icmp_imm_s(IntCC::Equal, imported, NO_WORD as i64);
@@ -229,7 +229,7 @@ impl Function<'_, '_> {
         let wrong = self.emit.b.ins().icmp_imm_s(IntCC::NotEqual, found, i64::from(expected));
         self.trap_if(wrong, |this| {
             let expected = this.emit.int(i64::from(expected));
-            this.emit.call(Helper::TrapTag, &[this.context, expected, found]);
+            this.emit.call_cold(Helper::TrapTag, &[this.context, expected, found]);
         });
         self.tags[usize::from(register)] = Some(expected);
     }
@@ -261,7 +261,7 @@ impl Function<'_, '_> {
         let pair = [self.reference(array.0), self.reference(other.0)];
         let differ = self.emit.b.ins().icmp(IntCC::NotEqual, lens[0], lens[1]);
         self.trap_if(differ, |this| {
-            this.emit.call(Helper::TrapShape, &[this.context, pair[0], pair[1]]);
+            this.emit.call_cold(Helper::TrapShape, &[this.context, pair[0], pair[1]]);
         });
         self.rows.are_as_long(array.0, other.0);
     }
@@ -277,7 +277,7 @@ impl Function<'_, '_> {
         }
         if let Some(differ) = differ {
             self.trap_if(differ, |this| {
-                this.emit.call(Helper::TrapShape, &[this.context, pair[0], pair[1]]);
+                this.emit.call_cold(Helper::TrapShape, &[this.context, pair[0], pair[1]]);
             });
         }
     }
@@ -295,7 +295,7 @@ impl Function<'_, '_> {
             let len = self.len(array.0);
             let outside = self.emit.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, index, len);
             self.trap_if(outside, |this| {
-                this.emit.call(Helper::TrapIndex, &[this.context, index, len]);
+                this.emit.call_cold(Helper::TrapIndex, &[this.context, index, len]);
             });
         }
         let offset = self.emit.b.ins().ishl_imm_u(index, 3);

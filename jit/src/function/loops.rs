@@ -81,7 +81,7 @@ impl Function<'_, '_> {
         if entry > 0 {
             let active = self.emit.b.use_var(open.active);
             let (save, done) = (self.emit.b.create_block(), self.emit.b.create_block());
-            self.emit.b.ins().brif(active, save, &[], done, &[]);
+            self.emit.branch(active, save, &[], done, &[]);
             self.emit.enter(save);
             self.loop_room(entry + STRIP_BYTES);
             self.store_entry(site, 0);
@@ -99,14 +99,14 @@ impl Function<'_, '_> {
         let condition = self.int(condition.0);
         let (body, end) = (self.target(site.body), self.blocks[&site.end]);
         let (then, other) = if site.while_true { (body, end) } else { (end, body) };
-        self.emit.b.ins().brif(condition, then, &[], other, &[]);
+        self.emit.branch(condition, then, &[], other, &[]);
     }
 
-    /// Whether `room` is there, and also room for the entries of so many iterations of a loop that gets a record.
-    pub(super) fn room_for_entries(&mut self, site: &LoopSite, iterations: i64, room: Value) -> Value {
+    /// Whether there is room for the entries of so many iterations, and whether the loop gets a record at all.
+    pub(super) fn room_for_entries(&mut self, site: &LoopSite, iterations: i64) -> Vec<Value> {
         let entry = site.layout.entry.bytes() as i64;
         if entry == 0 {
-            return room;
+            return Vec::new();
         }
         let open = self.open_loop;
         let (top, end) = (self.emit.b.use_var(open.top), self.emit.b.use_var(open.end));
@@ -114,9 +114,7 @@ impl Function<'_, '_> {
         let needed = iterations * entry + STRIP_BYTES as i64;
         let fits = self.emit.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThanOrEqual, free, needed);
         let active = self.emit.b.use_var(open.active);
-        let active = self.emit.b.ins().icmp_imm_s(IntCC::NotEqual, active, 0);
-        let both = self.emit.b.ins().band(fits, active);
-        self.emit.b.ins().band(room, both)
+        vec![fits, self.emit.is_nonzero(active)]
     }
 
     /// Writes the entry of an iteration, the `n`-th of those for which there is room.
@@ -151,7 +149,7 @@ impl Function<'_, '_> {
         let free = self.emit.b.ins().isub(end, top);
         let full = self.emit.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, free, bytes as i64);
         let (slow, ready) = (self.emit.cold_block(), self.emit.b.create_block());
-        self.emit.b.ins().brif(full, slow, &[], ready, &[]);
+        self.emit.branch(full, slow, &[], ready, &[]);
         self.emit.enter(slow);
         let entries = self.emit.b.use_var(open.entries);
         self.emit.store(top, self.context, layout::TAPE_TOP);
@@ -184,7 +182,7 @@ impl Function<'_, '_> {
         let count = slots.len() + usize::from(site.push.is_some());
         let params: Vec<Value> = (0..count).map(|_| self.emit.b.append_block_param(done, I64)).collect();
         let constants = vec![zero.into(); count];
-        self.emit.b.ins().brif(activity.unwrap_or(zero), record, &[], done, &constants);
+        self.emit.branch(activity.unwrap_or(zero), record, &[], done, &constants);
 
         self.emit.enter(record);
         let (first, pushed) = self.complete_record(site, &inputs);
@@ -258,13 +256,13 @@ impl Function<'_, '_> {
             let array = self.reference(register);
             let owner = self.emit.load(I64, array, cell(OWNER));
             let others = self.emit.b.ins().icmp(IntCC::NotEqual, owner, task);
-            let active = self.emit.b.ins().icmp_imm_s(IntCC::NotEqual, first, 0);
+            let active = self.emit.is_nonzero(first);
             let foreign = self.emit.b.ins().band(others, active);
             any = Some(self.either(any, foreign));
         }
         let Some(any) = any else { return };
         let (import, done) = (self.emit.cold_block(), self.emit.b.create_block());
-        self.emit.b.ins().brif(any, import, &[], done, &[]);
+        self.emit.branch(any, import, &[], done, &[]);
         self.emit.enter(import);
         let [func, number] = self.numbers(number);
         let status = self.emit.call_cold(Helper::ImportLoop, &[self.context, self.bases.refs, func, number]);
@@ -279,7 +277,7 @@ impl Function<'_, '_> {
         let (reserve, done) = (self.emit.b.create_block(), self.emit.b.create_block());
         let slots = self.emit.b.append_block_param(done, I64);
         let zero = self.emit.int(0);
-        self.emit.b.ins().brif(activity, reserve, &[], done, &[zero.into()]);
+        self.emit.branch(activity, reserve, &[], done, &[zero.into()]);
         self.emit.enter(reserve);
         let reserved = self.emit.value_of(Helper::ReserveSlots, &[self.context, iterations]);
         self.stop_if_null(reserved);

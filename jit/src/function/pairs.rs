@@ -173,7 +173,7 @@ impl Function<'_, '_> {
 
     fn pair(&mut self, tight: &TightLoop, mut pair: Pair<'_>) {
         let code = &self.stream.code[tight.body()];
-        let indices = [0, 1].map(|round| self.emit.b.ins().iadd_imm_s(pair.first, pair.first_round + round));
+        let indices = [0, 1].map(|round| self.emit.plus(pair.first, pair.first_round + round));
         let index = (Reg::int(pair.counted.index()), Some(Both::Each(indices)));
 
         // What both do alike.
@@ -300,7 +300,7 @@ impl Function<'_, '_> {
             Form::Pure(Pure::Scalar(scalar)) => self.emit.scalar(scalar.op, &args),
             Form::Pure(Pure::PrimalConst { value, .. }) => self.emit.b.ins().f64const(f64::from_bits(value)),
             Form::Pure(Pure::IConst { value, .. }) => self.emit.int(value),
-            Form::RegionRound { .. } => self.emit.b.ins().iadd_imm_s(args[0], 1),
+            Form::RegionRound { .. } => self.emit.plus(args[0], 1),
             Form::Pure(Pure::PrimalMov { .. } | Pure::IMov { .. }) => args[0],
             form => unreachable!("{form:?} computes nothing, or the same in pairs"),
         }

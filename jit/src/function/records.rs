@@ -43,7 +43,7 @@ impl Function<'_, '_> {
             .collect();
         let constants = vec![zero.into(); slots.len()];
         let params: Vec<Value> = slots.iter().map(|_| self.emit.b.append_block_param(done, I64)).collect();
-        self.emit.b.ins().brif(activity, record, &[], done, &constants);
+        self.emit.branch(activity, record, &[], done, &constants);
 
         self.emit.enter(record);
         let first = self.append_record(site, &inputs);
@@ -83,7 +83,7 @@ impl Function<'_, '_> {
         let full = self.emit.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, free, bytes);
         let (slow, ready) = (self.emit.cold_block(), self.emit.b.create_block());
         let start = self.emit.b.append_block_param(ready, I64);
-        self.emit.b.ins().brif(full, slow, &[], ready, &[top.into()]);
+        self.emit.branch(full, slow, &[], ready, &[top.into()]);
         self.emit.enter(slow);
         let status = self.emit.call_cold(Helper::OpenChunk, &[self.context]);
         self.trap_if(status, |_| ());

@@ -48,7 +48,7 @@ impl Function<'_, '_> {
         let zero = self.emit.int(0);
         let active = match any.filter(|_| site.id != u32::MAX) {
             Some(any) => {
-                let active = self.emit.b.ins().icmp_imm_s(IntCC::NotEqual, any, 0);
+                let active = self.emit.is_nonzero(any);
                 self.emit.truth(active)
             }
             None => zero,
@@ -101,14 +101,12 @@ impl Function<'_, '_> {
         self.emit.b.def_var(self.open_loop.top, top);
     }
 
-    /// Whether `room` is there, and also room for so many bytes of a trail that is written.
-    pub(super) fn room_for_trail(&mut self, bytes: usize, room: Value) -> Value {
+    /// Whether there is room for so many bytes of a trail that is written.
+    pub(super) fn room_for_trail(&mut self, bytes: usize) -> Value {
         let open = self.open_loop;
         let (top, end) = (self.emit.b.use_var(open.top), self.emit.b.use_var(open.end));
-        let free = self.emit.b.ins().isub(end, top);
-        let needed = (bytes + TRAIL_END_BYTES) as i64;
-        let fits = self.emit.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThanOrEqual, free, needed);
-        self.emit.b.ins().band(room, fits)
+        let after = self.emit.b.ins().iadd_imm_s(top, (bytes + TRAIL_END_BYTES) as i64);
+        self.emit.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, after, end)
     }
 
     /// Makes sure that there is room for so many bytes of the trail, in another slab if need be. Goes to `done` if
@@ -116,15 +114,14 @@ impl Function<'_, '_> {
     fn trail_room(&mut self, bytes: usize, done: Block) {
         let open = self.open_loop;
         let (top, end) = (self.emit.b.use_var(open.top), self.emit.b.use_var(open.end));
-        let free = self.emit.b.ins().isub(end, top);
-        let needed = (bytes + TRAIL_END_BYTES) as i64;
-        let full = self.emit.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, free, needed);
+        let after = self.emit.b.ins().iadd_imm_s(top, (bytes + TRAIL_END_BYTES) as i64);
+        let full = self.emit.b.ins().icmp(IntCC::UnsignedGreaterThan, after, end);
         let (slow, ready) = (self.emit.cold_block(), self.emit.b.create_block());
-        self.emit.b.ins().brif(full, slow, &[], ready, &[]);
+        self.emit.branch(full, slow, &[], ready, &[]);
         self.emit.enter(slow);
         let next = self.emit.cold_block();
         let active = self.emit.b.use_var(open.active);
-        self.emit.b.ins().brif(active, next, &[], done, &[]);
+        self.emit.branch(active, next, &[], done, &[]);
         self.emit.enter(next);
         self.put_top();
         let status = self.emit.call_cold(Helper::NextTrail, &[self.context]);
@@ -144,14 +141,17 @@ impl Function<'_, '_> {
         let array = self.reference(array.0);
         let owner = self.emit.load(I64, array, cell(OWNER));
         let task = self.emit.load(I64, self.context, layout::TASK);
-        let own = self.emit.b.ins().icmp(IntCC::Equal, owner, task);
-        let first = self.emit.load(I64, array, cell(FIRST));
-        let zero = self.emit.int(0);
-        let base = self.emit.select(own, first, zero);
-        let (others, done) = (self.emit.cold_block(), self.emit.b.create_block());
+        let is_own = self.emit.b.ins().icmp(IntCC::Equal, owner, task);
+        let (own, other, others) = (self.emit.b.create_block(), self.emit.b.create_block(), self.emit.cold_block());
+        let done = self.emit.b.create_block();
         let result = self.emit.b.append_block_param(done, I64);
-        let foreign = self.emit.select(own, zero, owner);
-        self.emit.b.ins().brif(foreign, others, &[], done, &[base.into()]);
+        self.emit.branch(is_own, own, &[], other, &[]);
+        self.emit.enter(own);
+        let first = self.emit.load(I64, array, cell(FIRST));
+        self.emit.b.ins().jump(done, &[first.into()]);
+        self.emit.enter(other);
+        let constant = self.emit.int(0);
+        self.emit.branch(owner, others, &[], done, &[constant.into()]);
         self.emit.enter(others);
         // Its only sign of trouble is a number that is no base.
         self.put_top();
@@ -170,14 +170,14 @@ impl Function<'_, '_> {
         let cell = self.emit.b.append_block_param(done, I64);
         let none = self.emit.int(0);
         let active = self.emit.b.use_var(self.open_loop.active);
-        self.emit.b.ins().brif(active, keep, &[], done, &[none.into()]);
+        self.emit.branch(active, keep, &[], done, &[none.into()]);
         self.emit.enter(keep);
         let (slow, ready) = (self.emit.cold_block(), self.emit.b.create_block());
         let place = self.emit.b.append_block_param(ready, I64);
         let top = self.emit.load(I64, self.context, layout::KEPT_TOP);
         let end = self.emit.load(I64, self.context, layout::KEPT_END);
         let full = self.emit.b.ins().icmp(IntCC::Equal, top, end);
-        self.emit.b.ins().brif(full, slow, &[], ready, &[top.into()]);
+        self.emit.branch(full, slow, &[], ready, &[top.into()]);
         self.emit.enter(slow);
         let status = self.emit.call_cold(Helper::KeepRoom, &[self.context]);
         self.trap_if(status, |_| ());
@@ -200,7 +200,7 @@ impl Function<'_, '_> {
         let result = self.emit.b.append_block_param(done, I64);
         let none = self.emit.int(0);
         let active = self.emit.b.use_var(self.open_loop.active);
-        self.emit.b.ins().brif(active, copy, &[], done, &[none.into()]);
+        self.emit.branch(active, copy, &[], done, &[none.into()]);
 
         self.emit.enter(copy);
         let (here, slow) = (self.emit.b.create_block(), self.emit.cold_block());
@@ -211,7 +211,7 @@ impl Function<'_, '_> {
         let fits = self.emit.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, free, needed);
         let short = self.emit.b.ins().icmp_imm_u(IntCC::UnsignedLessThanOrEqual, len, SHORT_MAX);
         let both = self.emit.b.ins().band(fits, short);
-        self.emit.b.ins().brif(both, here, &[], slow, &[]);
+        self.emit.branch(both, here, &[], slow, &[]);
 
         self.emit.enter(slow);
         self.put_top();
@@ -230,7 +230,7 @@ impl Function<'_, '_> {
         self.emit.b.ins().jump(head, &[none.into()]);
         self.emit.b.switch_to_block(head);
         let more = self.emit.b.ins().icmp(IntCC::UnsignedLessThan, offset, bytes);
-        self.emit.b.ins().brif(more, body, &[], copied, &[]);
+        self.emit.branch(more, body, &[], copied, &[]);
         self.emit.enter(body);
         let from = self.emit.b.ins().iadd(array, offset);
         let to = self.emit.b.ins().iadd(elements, offset);
@@ -264,7 +264,7 @@ impl Function<'_, '_> {
             let plain = self.emit.b.ins().band(short, unfinished);
             let plain = self.emit.truth(plain);
             let plain = self.emit.b.ins().band(plain, recorded);
-            self.emit.b.ins().brif(plain, here, &[], slow, &[]);
+            self.emit.branch(plain, here, &[], slow, &[]);
             self.emit.enter(here);
             let slot = self.emit.load(I64, self.context, layout::TAPE_NEXT_SLOT);
             let end = self.emit.b.ins().iadd(slot, count);
@@ -288,7 +288,7 @@ impl Function<'_, '_> {
             true => self.emit.call_cold(Helper::RegionFinish, &params),
             false => self.emit.value_of(Helper::RegionFinish, &params),
         };
-        let stopped = self.emit.b.ins().icmp_imm_s(IntCC::SignedLessThan, found, 0);
+        let stopped = self.emit.is_negative(found);
         self.trap_if(stopped, |_| ());
         self.emit.b.ins().jump(done, &[found.into()]);
         self.emit.enter(done);
@@ -310,7 +310,7 @@ impl Function<'_, '_> {
         let zero = self.emit.int(0);
         let constants = vec![zero.into(); slots.len()];
         let active = self.emit.b.use_var(self.open_loop.active);
-        self.emit.b.ins().brif(active, record, &[], done, &constants);
+        self.emit.branch(active, record, &[], done, &constants);
 
         self.emit.enter(record);
         let (top, end) = (self.emit.b.use_var(self.open_loop.top), self.emit.b.use_var(self.open_loop.end));
@@ -321,7 +321,7 @@ impl Function<'_, '_> {
         let foreign = self.emit.b.ins().uload8(I64, UNALIGNED, self.context, layout::REGION_READS_FOREIGN);
         let other = self.emit.b.ins().bor(full, foreign);
         let (slow, here) = (self.emit.cold_block(), self.emit.b.create_block());
-        self.emit.b.ins().brif(other, slow, &[], here, &[]);
+        self.emit.branch(other, slow, &[], here, &[]);
         self.emit.enter(here);
         let first = self.complete_trail(site, top);
         let found: Vec<BlockArg> = slots

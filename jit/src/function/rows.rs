@@ -87,7 +87,7 @@ impl Function<'_, '_> {
                 let outside = self.emit.b.ins().icmp(IntCC::UnsignedGreaterThan, end, len);
                 self.trap_if(outside, |this| {
                     let rows = this.emit.b.ins().udiv_imm_u(len, width);
-                    this.emit.call(Helper::TrapIndex, &[this.context, index, rows]);
+                    this.emit.call_cold(Helper::TrapIndex, &[this.context, index, rows]);
                 });
                 (from, 0)
             }

@@ -19,7 +19,7 @@ impl Function<'_, '_> {
     pub(super) fn trace(&mut self, number: Site<TextSite>) {
         let listens = self.emit.b.ins().uload8(I64, super::TRUSTED, self.context, layout::LISTENS);
         let (heard, next) = (self.emit.cold_block(), self.emit.b.create_block());
-        self.emit.b.ins().brif(listens, heard, &[], next, &[]);
+        self.emit.branch(listens, heard, &[], next, &[]);
         self.emit.enter(heard);
         let mut params = self.shown(number);
         params.push(self.emit.b.ins().iconst(I32, i64::from(self.at.0)));

@@ -131,7 +131,12 @@ impl TightLoop {
         self.counted.as_ref().map(|_| (self.start.index()..=self.end.index(), GROUP as u64 + 1))
     }
 
-    /// What stands before the instruction that goes back.
+    /// The instruction that goes back.
+    pub(super) fn end(&self) -> Position {
+        self.end
+    }
+
+    /// What stands before it.
     pub(super) fn body(&self) -> Range<usize> {
         self.start.index()..self.end.index()
     }
@@ -359,7 +364,7 @@ fn counted(stream: &Stream, constants: &Constants, start: Position, end: Positio
             let site = &stream.loops[number];
             site.while_true.then_some((cond, Some(number), site.end, site.cost))?
         }
-        Inst::BackBranch { cond, then, other, cost } if then == start => (cond, None, other, cost),
+        Inst::BackBranch { cond, then, other, cost } if then == start && other != start => (cond, None, other, cost),
         _ => return None,
     };
     if code.iter().any(|inst| matches!(inst, Inst::SegmentEnd { .. })) {
@@ -519,36 +524,39 @@ impl Function<'_, '_> {
         let limit = self.emit.b.ins().iadd_imm_s(limit, 1 - GROUP);
         let first = self.int(counted.index);
         let least = counted.arrays.iter().map(|&(_, by, _)| -by).fold(0, i64::max);
-        let before = self.emit.b.ins().icmp_imm_s(IntCC::SignedLessThan, first, least);
-        let never = self.emit.int(i64::MIN);
-        let limit = self.emit.select(before, never, limit);
+        let limit = match self.emit.constant(first) {
+            Some(first) if first >= least => limit,
+            _ => {
+                let before = self.emit.b.ins().icmp_imm_s(IntCC::SignedLessThan, first, least);
+                let never = self.emit.int(i64::MIN);
+                self.emit.select(before, never, limit)
+            }
+        };
         let splats = counted.paired.as_ref().map(|paired| self.splats(paired)).unwrap_or_default();
         self.emit.b.ins().jump(head, &[]);
 
         let (group, single) = (self.emit.b.create_block(), self.emit.b.create_block());
         self.emit.b.switch_to_block(head);
         let index = self.int(counted.index);
-        let mut room = self.emit.b.ins().icmp(IntCC::SignedLessThan, index, limit);
+        let mut room = vec![self.emit.b.ins().icmp(IntCC::SignedLessThan, index, limit)];
         let cost = GROUP * i64::from(counted.cost);
         let fuel = self.emit.b.use_var(self.fuel);
-        let fueled = self.emit.b.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, fuel, cost);
-        room = self.emit.b.ins().band(room, fueled);
+        room.push(self.emit.b.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, fuel, cost));
         let site = counted.site.map(|site| &self.stream.loops[site]);
         if let Some(site) = site {
-            room = self.room_for_entries(site, GROUP, room);
+            room.extend(self.room_for_entries(site, GROUP));
         }
         if counted.trail > 0 {
-            room = self.room_for_trail(GROUP as usize * counted.trail, room);
+            room.push(self.room_for_trail(GROUP as usize * counted.trail));
         }
         let mut first_len = index;
         if let Some(pushes) = &tight.pushes {
             first_len = self.emit.b.use_var(pushes.len);
             let free = self.emit.b.ins().isub(pushes.room, first_len);
             let needed = GROUP * counted.pushed as i64;
-            let fits = self.emit.b.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, free, needed);
-            room = self.emit.b.ins().band(room, fits);
+            room.push(self.emit.b.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, free, needed));
         }
-        self.emit.b.ins().brif(room, group, &[], single, &[]);
+        self.emit.branch_if_all(&room, group, single);
 
         self.emit.enter(group);
         match &counted.paired {
@@ -568,7 +576,7 @@ impl Function<'_, '_> {
         self.emit.b.def_var(self.fuel, fuel);
         let again = self.int(counted.condition);
         let exit = self.blocks[&counted.exit];
-        self.emit.b.ins().brif(again, head, &[], exit, &[]);
+        self.emit.branch(again, head, &[], exit, &[]);
 
         self.at = tight.start;
         self.rows.forget();
@@ -583,7 +591,7 @@ impl Function<'_, '_> {
             self.group = Some(GroupRound { first_len, pushed, first, round: round as usize });
             self.insts(tight.start, counted.step);
             // From the first round's index, so that the rounds' addresses don't depend on each other.
-            let next = self.emit.b.ins().iadd_imm_s(first, 1 + round);
+            let next = self.emit.plus(first, 1 + round);
             self.set_int(counted.index, next);
             self.insts(counted.step.next(), tight.end);
             if let Some(site) = counted.site {

@@ -64,9 +64,9 @@ impl Writer<'_, '_> {
         let left = self.emit.b.use_var(self.lasting_ints[usize::from(rounds)]);
         let enough = self.emit.b.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, left, GROUP);
         let (check, ready) = (self.emit.b.create_block(), self.emit.b.create_block());
-        self.emit.b.ins().brif(enough, check, &[], ready, &[]);
+        self.emit.branch(enough, check, &[], ready, &[]);
         self.emit.enter(check);
-        let found = pairs.are_apart(self.emit, (&hoisted.arrays, self.adjoints), &hoisted.known);
+        let found = pairs.are_apart(self.emit, &hoisted.arrays, &hoisted.known);
         self.emit.b.def_var(apart, found);
         self.emit.b.ins().jump(ready, &[]);
         self.emit.enter(ready);
@@ -84,7 +84,7 @@ impl Writer<'_, '_> {
         let Group { at, done, pushed, .. } = group;
         // What rounds don't change is named as it was before the loop.
         let mut registers = hoisted.known.clone();
-        for Reg { bank, index } in pairs.changed() {
+        for &Reg { bank, index } in self.live.at(number).iter().filter(|&&reg| pairs.changes(reg)) {
             let n = usize::from(index);
             match bank {
                 Bank::Real => registers.reals[n] = Some(self.emit.b.use_var(self.lasting_reals[n])),
@@ -108,7 +108,7 @@ impl Writer<'_, '_> {
             lefts.push((builder.left, self.emit.b.ins().iadd_imm_s(left, before[1])));
         }
         let failed = self.emit.cold_block();
-        let before = BeforeRounds { arrays: &hoisted.arrays, adjoints: self.adjoints, splats };
+        let before = BeforeRounds { arrays: &hoisted.arrays, splats };
         let after = pairs.write(self.emit, &registers, &loaded, &before, failed);
         if !self.lenient[number].tests.is_empty() {
             let here = self.emit.b.current_block().expect("a block is being written");

@@ -204,13 +204,13 @@ helpers! {
     /// Notes that calls are nested too deeply.
     TrapDepth = trap_depth(context: Context);
     /// Notes that an index is out of bounds.
-    TrapIndex = trap_index(context: Context, index: i64, len: u64);
+    TrapIndex = trap_index(context: Context, index: i64, len: u64), rare;
     /// Notes that an object has another shape than what it belongs to.
-    TrapShape = trap_shape(context: Context, object: Ref, other: Ref);
+    TrapShape = trap_shape(context: Context, object: Ref, other: Ref), rare;
     /// Notes that an object has another tag.
-    TrapTag = trap_tag(context: Context, expected: u64, found: u64);
+    TrapTag = trap_tag(context: Context, expected: u64, found: u64), rare;
     /// Notes that a builder is full.
-    TrapFull = trap_full(context: Context, capacity: u64);
+    TrapFull = trap_full(context: Context, capacity: u64), rare;
     /// Notes that a builder is finished.
     TrapFinished = trap_finished(context: Context);
     /// Notes the text of a trap.

@@ -24,6 +24,10 @@ pub const LISTENS: i32 = offset_of!(Worker, exec.listens) as i32;
 pub const CALLEE: i32 = offset_of!(Worker, exec.callee) as i32;
 /// Where native code may leave a word for itself (`u64`).
 pub const RESULT: i32 = offset_of!(Worker, exec.result) as i32;
+/// Where native code may leave what a helper takes, for itself (8 bytes each).
+pub const OPERANDS: i32 = offset_of!(Worker, exec.operands) as i32;
+/// How many operands there is room for.
+pub const OPERANDS_MAX: usize = 8;
 /// The end of the room for references (address).
 pub const REFS_END: i32 = offset_of!(Worker, stacks.refs_end) as i32;
 /// The address that native frames have to stay above.

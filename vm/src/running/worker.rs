@@ -18,6 +18,7 @@ use crate::code::Mode;
 use crate::memory::heap::{Heap, Ref};
 use crate::memory::pool::SlabPool;
 use crate::memory::stack::Extent;
+use crate::native::layout::OPERANDS_MAX;
 use crate::sweep::Sweep;
 use crate::tape::Tape;
 use crate::trap::TrapKind;
@@ -59,6 +60,8 @@ pub(crate) struct Execution {
     pub(crate) callee: FuncId,
     /// What a helper that preserves all registers has for native code.
     pub(crate) result: u64,
+    /// What native code hands to such a helper, after the context.
+    pub(crate) operands: [u64; OPERANDS_MAX],
     /// Why native code has stopped.
     pub(crate) trap: Option<TrapKind>,
     /// Whether the host listens to what this execution traces.
@@ -111,6 +114,7 @@ impl Execution {
             rounds: 0,
             callee: FuncId(0),
             result: 0,
+            operands: [0; OPERANDS_MAX],
             trap: None,
             listens: false,
             lines: Lines::default(),
