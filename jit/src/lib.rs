@@ -37,6 +37,7 @@
 //! Memory that holds code is never writable and executable at once, and goes back with the module.
 
 mod adjoint_pairs;
+mod bit_set;
 mod cost;
 mod emit;
 mod function;

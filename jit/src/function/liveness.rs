@@ -1,5 +1,6 @@
 //! Which real registers are read later on: what nobody reads needn't be tested.
 
+use crate::bit_set::BitSet;
 use dualvm_vm::isa::Bank;
 use dualvm_vm::native::{Position, Stream};
 use std::collections::HashMap;
@@ -12,8 +13,8 @@ const STEPS_MAX: usize = 1 << 20;
 /// The live real registers of a stream: backward dataflow over its blocks.
 pub(super) struct Liveness {
     blocks: Vec<Range<Position>>,
-    /// The registers that are live where a block ends, as bits; none, if all count as live.
-    live_out: Vec<Vec<u64>>,
+    /// The registers that are live where a block ends; none, if all count as live.
+    live_out: Vec<BitSet>,
     /// Those of the block that was asked about last.
     uses: Option<Uses>,
 }
@@ -24,10 +25,6 @@ struct Uses {
     block: usize,
     /// For each register, in order; `true` if it is read.
     of: HashMap<u16, Vec<(Position, bool)>>,
-}
-
-fn contains(set: &[u64], register: u16) -> bool {
-    set[usize::from(register) / 64] >> (register % 64) & 1 != 0
 }
 
 impl Liveness {
@@ -49,7 +46,7 @@ impl Liveness {
                 before[number + 1].push(number);
             }
         }
-        let mut live_out = vec![vec![0u64; words]; blocks.len()];
+        let mut live_out = vec![BitSet::new(stream.reals); blocks.len()];
         let mut work: Vec<usize> = (0..blocks.len()).collect();
         let mut queued = vec![true; blocks.len()];
         let mut steps = 0;
@@ -66,22 +63,16 @@ impl Liveness {
                 for defs in [true, false] {
                     inst.for_each_reg(stream, |reg, def| {
                         steps += 1;
-                        let (word, bit) = (usize::from(reg.index) / 64, 1 << (reg.index % 64));
                         match (reg.bank, def) {
-                            (Bank::Real, true) if defs => live[word] &= !bit,
-                            (Bank::Real, false) if !defs => live[word] |= bit,
+                            (Bank::Real, true) if defs => live.remove(reg.index.into()),
+                            (Bank::Real, false) if !defs => live.insert(reg.index.into()),
                             _ => {}
                         }
                     });
                 }
             }
             for &earlier in &before[number] {
-                let mut added = 0;
-                for (all, &live) in live_out[earlier].iter_mut().zip(&live) {
-                    added |= live & !*all;
-                    *all |= live;
-                }
-                if added != 0 && !std::mem::replace(&mut queued[earlier], true) {
+                if live_out[earlier].add_all(&live) && !std::mem::replace(&mut queued[earlier], true) {
                     work.push(earlier);
                 }
             }
@@ -112,6 +103,6 @@ impl Liveness {
         }
         let uses = self.uses.as_ref().and_then(|uses| uses.of.get(&register));
         let next = uses.and_then(|uses| uses.get(uses.partition_point(|&(place, _)| place < at)));
-        next.map_or_else(|| contains(&self.live_out[number], register), |&(_, is_read)| is_read)
+        next.map_or_else(|| self.live_out[number].contains(register.into()), |&(_, is_read)| is_read)
     }
 }

@@ -1,6 +1,7 @@
 //! Which of the registers that last from block to block are read later in a region's sweep: the others are neither kept
 //! nor handed to the interpreter.
 
+use crate::bit_set::BitSet;
 use dualvm_vm::isa::{Bank, Reg};
 use dualvm_vm::native::{BlockAdjoint, BuilderAdjoint, Edge, Inst, RegionCode, Stream};
 
@@ -12,7 +13,7 @@ pub(super) struct Liveness {
 
 impl Liveness {
     pub(super) fn new(code: &RegionCode) -> Liveness {
-        let sets = Sets { code, words: (code.lasting_reals + code.lasting_ints).div_ceil(64) };
+        let sets = Sets { code };
         let flows: Vec<Flow> = code.blocks.iter().map(|block| sets.flow(block)).collect();
         let mut after = vec![Vec::new(); code.blocks.len()];
         for (number, block) in code.blocks.iter().enumerate() {
@@ -20,8 +21,8 @@ impl Liveness {
                 after[usize::from(from)].push(number);
             }
         }
-        let mut live = vec![vec![0; sets.words]; code.blocks.len()];
-        let (mut found, mut along) = (vec![0; sets.words], vec![0; sets.words]);
+        let mut live = vec![sets.empty(); code.blocks.len()];
+        let (mut found, mut along) = (sets.empty(), sets.empty());
         // In the order of the code, which is that of the program for the most part: what comes before is known then,
         // and loops take one more pass for each one around them.
         let mut waiting = vec![true; code.blocks.len()];
@@ -31,15 +32,13 @@ impl Liveness {
                     continue;
                 }
                 let block = &code.blocks[number];
-                found.fill(0);
+                found.clear();
                 for edge in block.before.iter().chain(&block.again) {
                     sets.along(edge, &live, &mut along);
-                    add(&mut found, &along);
+                    found.add_all(&along);
                 }
-                let Flow { reads, writes } = &flows[number];
-                for n in 0..sets.words {
-                    found[n] = found[n] & !writes[n] | reads[n];
-                }
+                found.remove_all(&flows[number].writes);
+                found.add_all(&flows[number].reads);
                 if found != live[number] {
                     live[number].clone_from(&found);
                     after[number].iter().for_each(|&next| waiting[next] = true);
@@ -57,23 +56,18 @@ impl Liveness {
 
 /// What a block reads of what it hasn't written, and what it writes.
 struct Flow {
-    reads: Vec<u64>,
-    writes: Vec<u64>,
+    reads: BitSet,
+    writes: BitSet,
 }
 
-fn add(all: &mut [u64], more: &[u64]) {
-    all.iter_mut().zip(more).for_each(|(all, more)| *all |= more);
-}
-
-/// Sets of the registers that last, as bits: real ones, then integers.
+/// Sets of the registers that last: real ones, then integers.
 struct Sets<'c> {
     code: &'c RegionCode,
-    words: usize,
 }
 
 impl Sets<'_> {
     /// The number of a register, if it lasts.
-    fn bit(&self, reg: Reg) -> Option<usize> {
+    fn number(&self, reg: Reg) -> Option<usize> {
         let n = usize::from(reg.index);
         match reg.bank {
             Bank::Real => (n < self.code.lasting_reals).then_some(n),
@@ -81,30 +75,33 @@ impl Sets<'_> {
         }
     }
 
-    fn registers(&self, set: &[u64]) -> Vec<Reg> {
-        let numbers = (0..64 * self.words).filter(|n| set[n / 64] >> (n % 64) & 1 != 0);
-        let reals = self.code.lasting_reals;
-        numbers.map(|n| if n < reals { Reg::real(n as u16) } else { Reg::int((n - reals) as u16) }).collect()
+    fn empty(&self) -> BitSet {
+        BitSet::new(self.code.lasting_reals + self.code.lasting_ints)
     }
 
-    fn insert(&self, set: &mut [u64], reg: Reg) {
-        if let Some(n) = self.bit(reg) {
-            set[n / 64] |= 1 << (n % 64);
+    fn registers(&self, set: &BitSet) -> Vec<Reg> {
+        let reals = self.code.lasting_reals;
+        set.iter().map(|n| if n < reals { Reg::real(n as u16) } else { Reg::int((n - reals) as u16) }).collect()
+    }
+
+    fn insert(&self, set: &mut BitSet, reg: Reg) {
+        if let Some(number) = self.number(reg) {
+            set.insert(number);
         }
     }
 
-    fn remove(&self, set: &mut [u64], reg: Reg) {
-        if let Some(n) = self.bit(reg) {
-            set[n / 64] &= !(1 << (n % 64));
+    fn remove(&self, set: &mut BitSet, reg: Reg) {
+        if let Some(number) = self.number(reg) {
+            set.remove(number);
         }
     }
 
     /// What is live where an edge is taken, from what is so where the adjoint of each block begins.
-    fn along(&self, edge: &Edge, live: &[Vec<u64>], along: &mut [u64]) {
-        along.fill(0);
+    fn along(&self, edge: &Edge, live: &[BitSet], along: &mut BitSet) {
+        along.clear();
         match edge.from.map(usize::from) {
             Some(from) => {
-                add(along, &live[from]);
+                along.add_all(&live[from]);
                 let block = &self.code.blocks[from];
                 if edge.leaves
                     && let Some(guard) = &block.guard
@@ -124,7 +121,7 @@ impl Sets<'_> {
     }
 
     fn flow(&self, block: &BlockAdjoint) -> Flow {
-        let mut flow = Flow { reads: vec![0; self.words], writes: vec![0; self.words] };
+        let mut flow = Flow { reads: self.empty(), writes: self.empty() };
         for builder in &block.builders {
             let [of_first, of_left] = [builder.builder().first, builder.builder().left].map(Reg::int);
             match builder {
@@ -156,7 +153,7 @@ impl Sets<'_> {
 
     fn step(&self, flow: &mut Flow, reads: &[Reg], writes: &[Reg]) {
         for &reg in reads {
-            if self.bit(reg).is_some_and(|n| flow.writes[n / 64] >> (n % 64) & 1 == 0) {
+            if self.number(reg).is_some_and(|number| !flow.writes.contains(number)) {
                 self.insert(&mut flow.reads, reg);
             }
         }
