@@ -40,8 +40,17 @@ impl BitSet {
         self.0.iter_mut().zip(&other.0).for_each(|(own, other)| *own &= !other);
     }
 
+    /// Removes what is not in another set.
+    pub(crate) fn keep_all(&mut self, other: &BitSet) {
+        self.0.iter_mut().zip(&other.0).for_each(|(own, other)| *own &= other);
+    }
+
     /// What is in it, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = usize> {
-        (0..64 * self.0.len()).filter(|&number| self.contains(number))
+        self.0.iter().enumerate().flat_map(|(n, &word)| {
+            let rest = |&word: &u64| Some(word & (word - 1)).filter(|&rest| rest != 0);
+            let words = std::iter::successors(Some(word).filter(|&word| word != 0), rest);
+            words.map(move |word| 64 * n + word.trailing_zeros() as usize)
+        })
     }
 }

@@ -12,12 +12,15 @@ mod calls;
 mod chains;
 mod constants;
 mod deep;
+mod graph;
 mod heap;
+mod known;
 mod late;
 mod liveness;
 mod loops;
 mod pairs;
 mod records;
+mod references;
 mod regions;
 mod rows;
 mod stretches;
@@ -25,9 +28,12 @@ mod texts;
 mod tight;
 
 pub(crate) use constants::Constants;
+use graph::Graph;
+use known::Known;
 use late::LateLoads;
 use liveness::Liveness;
 use loops::OpenLoop;
+use references::References;
 use rows::Rows;
 pub(crate) use stretches::{Stretch, stretch};
 use tight::{GroupRound, TightLoop};
@@ -42,7 +48,7 @@ use cranelift_codegen::ir::{
 use cranelift_frontend::Variable;
 use dualvm_vm::isa::{Bank, Op};
 use dualvm_vm::native::helpers::Helper;
-use dualvm_vm::native::layout::{self, LEN};
+use dualvm_vm::native::layout;
 use dualvm_vm::native::{Form, FunctionRequest, Inst, IntReg, Position, Pure, RegList, ScalarInst, Stream, SwitchSite};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Range, RangeInclusive};
@@ -68,7 +74,8 @@ pub(crate) fn frame_bytes(stream: &Stream) -> usize {
 
 /// Writes the function.
 pub(crate) fn write(emit: &mut Emit<'_>, request: &FunctionRequest<'_>) {
-    Function::new(emit, request).write();
+    let graph = Graph::new(request.stream);
+    Function::new(emit, request, &graph).write();
 }
 
 /// The parts of a stream, which is one of code at a depth, of which several rounds are written out, and how many.
@@ -86,12 +93,10 @@ struct Function<'e, 'a> {
     ints: Vec<Variable>,
     fuel: Variable,
     late: LateLoads,
-    /// What has been loaded of each reference since something may have moved it.
-    refs: Vec<Option<Value>>,
-    /// The lengths of arrays that have been loaded, by reference register.
-    lens: Vec<Option<Value>>,
-    /// The tags that objects are known to have, by reference register.
-    tags: Vec<Option<u16>>,
+    references: References<'e>,
+    known: Known,
+    /// What is known where blocks begin, by number of the block.
+    known_at: BTreeMap<usize, Known>,
     /// The integer registers that are places in rows of arrays.
     rows: Rows,
     /// Loops in which no reference changes and nothing allocates, by the position of their head.
@@ -101,8 +106,7 @@ struct Function<'e, 'a> {
     /// The round of a counted loop that is written, if it is one of several that run without tests.
     group: Option<GroupRound>,
     constants: Constants,
-    /// The stream's blocks.
-    code: Vec<Range<Position>>,
+    graph: &'e Graph,
     /// The blocks that stream positions begin.
     blocks: BTreeMap<Position, Block>,
     context: Value,
@@ -115,8 +119,8 @@ struct Function<'e, 'a> {
     open_loop: OpenLoop,
     /// Where the interpreter finds registers that computes a stretch of arithmetic, once there is one.
     stretch_cells: Option<StackSlot>,
-    /// Found out for the first stretch.
-    liveness: Option<Liveness>,
+    /// Of reals. Found out for the first stretch, if that doesn't take too long.
+    liveness: Option<Option<Liveness<'e>>>,
     /// The stream position of the instruction that is written.
     at: Position,
 }
@@ -159,7 +163,7 @@ fn outermost_head(stream: &Stream, blocks: &[Range<Position>], entry: Position) 
 }
 
 impl<'e, 'a> Function<'e, 'a> {
-    fn new(emit: &'e mut Emit<'a>, request: &FunctionRequest<'e>) -> Self {
+    fn new(emit: &'e mut Emit<'a>, request: &FunctionRequest<'e>, graph: &'e Graph) -> Self {
         let stream = request.stream;
         let entry = emit.b.create_block();
         emit.b.append_block_params_for_function_params(entry);
@@ -170,10 +174,10 @@ impl<'e, 'a> Function<'e, 'a> {
         let words = declare(if request.mode.is_recording() { stream.reals } else { 0 }, I64);
         let ints = declare(stream.ints, I64);
         let fuel = emit.b.declare_var(I64);
-        let code = stream.blocks();
+        let references = References::new(emit, stream, graph);
         let constants = Constants::new(stream);
-        let tight = tight::loops(stream, &starts(&code), &constants, request.mode.depth());
-        let blocks = code.iter().map(|block| (block.start, emit.b.create_block())).collect();
+        let tight = tight::loops(stream, &starts(&graph.blocks), &constants, request.mode.depth());
+        let blocks = graph.blocks.iter().map(|block| (block.start, emit.b.create_block())).collect();
         let unwind = emit.cold_block();
         emit.b.append_block_param(unwind, I32);
         let callee = emit.b.import_signature(function_signature());
@@ -187,15 +191,15 @@ impl<'e, 'a> Function<'e, 'a> {
             ints,
             fuel,
             late: LateLoads::new(stream.reals),
-            refs: vec![None; stream.refs],
-            lens: vec![None; stream.refs],
-            tags: vec![None; stream.refs],
+            references,
+            known: Known::default(),
+            known_at: BTreeMap::new(),
             rows: Rows::default(),
             tight,
             constants,
             inside: None,
             group: None,
-            code,
+            graph,
             blocks,
             context: params[0],
             bases: Bases { reals: params[1], words: params[2], ints: params[3], refs: params[4] },
@@ -213,7 +217,7 @@ impl<'e, 'a> Function<'e, 'a> {
         self.prologue();
         let last_ways_back = last_ways_back(self.stream);
         let mut open: BTreeSet<(Position, Position)> = BTreeSet::new();
-        for block in std::mem::take(&mut self.code) {
+        for (number, block) in self.graph.blocks.iter().enumerate() {
             self.at = block.start;
             self.emit.b.switch_to_block(self.blocks[&block.start]);
             let tight = self.tight.get(&block.start).map(|tight| tight.end());
@@ -222,10 +226,11 @@ impl<'e, 'a> Function<'e, 'a> {
                 Some(&last) if tight.is_none_or(|end| end < last) => _ = open.insert((last, block.start)),
                 _ => self.emit.b.seal_block(self.blocks[&block.start]),
             }
-            self.enter_block();
+            self.enter_block(number);
             self.insts(block.start, block.end);
             if !self.stream.code[self.at.index()].ends_block() {
                 self.load_late();
+                self.lead_to(&self.stream.code[self.at.index()], block.end);
                 self.emit.b.ins().jump(self.blocks[&block.end], &[]);
             }
             self.seal_tight(block.end);
@@ -290,9 +295,12 @@ impl<'e, 'a> Function<'e, 'a> {
             }
         }
         self.fetch_fuel();
-        let first = self.blocks[&self.request.entry.unwrap_or_default()];
-        match self.request.entry.and_then(|entry| outermost_head(stream, &self.code, entry)) {
+        let entry = self.request.entry.unwrap_or_default();
+        self.hold_for(entry);
+        let first = self.blocks[&entry];
+        match self.request.entry.and_then(|entry| outermost_head(stream, &self.graph.blocks, entry)) {
             Some(head) => {
+                self.hold_for(head);
                 let never = self.emit.is_zero(self.context);
                 self.emit.branch(never, self.blocks[&head], &[], first, &[]);
             }
@@ -413,45 +421,8 @@ impl<'e, 'a> Function<'e, 'a> {
     }
 
     fn set_int(&mut self, register: u16, value: Value) {
+        self.known.write_int(register);
         self.emit.b.def_var(self.ints[usize::from(register)], value);
-    }
-
-    fn reference(&mut self, register: u16) -> Value {
-        let index = usize::from(register);
-        match self.refs[index] {
-            Some(value) => value,
-            None => {
-                let value = self.emit.load(I64, self.bases.refs, cell(index));
-                self.refs[index] = Some(value);
-                value
-            }
-        }
-    }
-
-    /// The length of an array. Arrays don't change, so it is loaded once per block.
-    fn len(&mut self, register: u16) -> Value {
-        let index = usize::from(register);
-        match self.lens[index] {
-            Some(len) => len,
-            None => {
-                let array = self.reference(register);
-                let len = self.emit.load(I64, array, cell(LEN));
-                self.lens[index] = Some(len);
-                len
-            }
-        }
-    }
-
-    fn set_reference(&mut self, register: u16, value: Value) {
-        let index = usize::from(register);
-        self.emit.store(value, self.bases.refs, cell(index));
-        self.refs[index] = Some(value);
-        (self.lens[index], self.tags[index]) = (None, None);
-    }
-
-    /// After this, references are loaded again: their objects may have moved.
-    fn forget_refs(&mut self) {
-        self.refs.fill(None);
     }
 
     fn operand(&mut self, bank: Bank, register: u16) -> Value {
@@ -469,6 +440,9 @@ impl<'e, 'a> Function<'e, 'a> {
         if !late::may_wait(&form) {
             self.load_late();
         }
+        if inst.ends_block() {
+            inst.for_each_target(stream, |target| self.lead_to(inst, target));
+        }
         match form {
             Form::Pure(pure) => self.pure(pure),
             Form::Mov { dst, src } => {
@@ -481,7 +455,7 @@ impl<'e, 'a> Function<'e, 'a> {
             }
             Form::PMov { dst, src } => {
                 let value = self.reference(src.0);
-                self.set_reference(dst.0, value);
+                self.copy_reference(dst.0, value, Some(src.0));
             }
             Form::Const { dst, value } => {
                 let value = self.emit.b.ins().f64const(f64::from_bits(value));
@@ -594,10 +568,11 @@ impl<'e, 'a> Function<'e, 'a> {
                 let value = self.plain_field(object, at);
                 self.set_reference(dst.0, value);
             }
-            Form::VariantTag { dst, object } => {
-                let object = self.reference(object.0);
-                let tag = self.emit.b.ins().uload32(TRUSTED, object, 4);
+            Form::VariantTag { dst, object, tags } => {
+                let variant = self.reference(object.0);
+                let tag = self.emit.b.ins().uload32(TRUSTED, variant, 4);
                 self.set_int(dst.0, tag);
+                self.known.set_tag_register(dst, object, tags);
             }
             Form::Len { dst, array } => {
                 let len = self.len(array.0);
@@ -625,7 +600,7 @@ impl<'e, 'a> Function<'e, 'a> {
                 let params = [self.context, capacity, element, words, depth, roots];
                 let builder = self.emit.value_of(Helper::Build, &params);
                 self.stop_if_null(builder);
-                self.forget_refs();
+                self.forget_references();
                 self.set_reference(dst.0, builder);
             }
             Form::Push { builder, value } => self.push_real(builder, value, true),
@@ -663,6 +638,12 @@ impl<'e, 'a> Function<'e, 'a> {
             Form::ChainPush { dst, chain, site } => self.chain_push(dst, chain, &stream.objects[site]),
             Form::ChainFinish { dst, chain, tail } => self.chain_finish(dst, chain, tail),
         }
+    }
+
+    /// Makes ready what a block expects to which control goes from the instruction here.
+    fn lead_to(&mut self, inst: &Inst, block: Position) {
+        self.hold_for(block);
+        self.hand_on(inst, block);
     }
 
     fn branch(&mut self, condition: IntReg, then: Position, other: Position) {

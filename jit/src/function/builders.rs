@@ -310,9 +310,10 @@ impl Function<'_, '_> {
         let roots = self.roots();
         let made = self.emit.call_cold(Helper::MakeRoom, &[self.context, place, count, roots]);
         self.stop_if_null(made);
+        self.forget_references_rarely();
+        self.fetch_references();
         self.emit.b.ins().jump(done, &[made.into()]);
         self.emit.enter(done);
-        self.forget_refs();
         self.set_reference(dst.0, with_room);
     }
 }

@@ -131,7 +131,7 @@ impl Function<'_, '_> {
     fn returned(&mut self, status: Value) {
         self.stop_if(status);
         self.fetch_fuel();
-        self.forget_refs();
+        self.forget_references();
     }
 
     /// Runs tasks, whose arguments and results stand side by side.

@@ -100,7 +100,7 @@ impl Function<'_, '_> {
         params.extend([args.reals, args.words, args.ints, args.refs]);
         let made = self.emit.value_of(helper, &params);
         self.stop_if_null(made);
-        self.forget_refs();
+        self.forget_references();
         made
     }
 
@@ -110,7 +110,7 @@ impl Function<'_, '_> {
         let params = [self.context, object, above.reals, above.words, above.ints, above.refs];
         let object = self.emit.value_of(Helper::Detach, &params);
         self.stop_if_null(object);
-        self.forget_refs();
+        self.forget_references();
         self.set_reference(dst.0, object);
     }
 

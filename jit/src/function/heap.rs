@@ -34,7 +34,7 @@ impl Function<'_, '_> {
             return self.allocate_small(header, bytes);
         }
         let made = self.allocate_by_heap(header, bytes);
-        self.forget_refs();
+        self.forget_references();
         made
     }
 
@@ -53,6 +53,7 @@ impl Function<'_, '_> {
         let beyond = self.emit.b.ins().icmp(IntCC::UnsignedGreaterThan, allocated, most);
         let either = self.emit.b.ins().bor(full, beyond);
         self.emit.branch_away(either, slow);
+        self.forget_references_rarely();
         self.emit.store(allocated, self.context, layout::HEAP_ALLOCATED);
         let new_top = self.emit.b.ins().iadd(top, bytes);
         self.emit.store(new_top, self.context, layout::HEAP_TOP);
@@ -63,9 +64,9 @@ impl Function<'_, '_> {
         self.emit.b.ins().jump(done, &[top.into()]);
         self.emit.enter(slow);
         let made = self.allocate_by_heap(header, bytes);
+        self.fetch_references();
         self.emit.b.ins().jump(done, &[made.into()]);
         self.emit.enter(done);
-        self.forget_refs();
         object
     }
 
@@ -221,7 +222,7 @@ impl Function<'_, '_> {
 
     /// Stops if an object has another tag than `expected`.
     pub(super) fn check_tag(&mut self, register: u16, expected: u16) {
-        if self.tags[usize::from(register)] == Some(expected) {
+        if self.known.tag(register) == Some(expected) {
             return;
         }
         let object = self.reference(register);
@@ -231,7 +232,7 @@ impl Function<'_, '_> {
             let expected = this.emit.int(i64::from(expected));
             this.emit.call_cold(Helper::TrapTag, &[this.context, expected, found]);
         });
-        self.tags[usize::from(register)] = Some(expected);
+        self.known.set_tag(register, expected);
     }
 
     /// Reads a real field, and its word.

@@ -172,8 +172,11 @@ impl Function<'_, '_> {
         while !rest.is_empty() {
             let first = next;
             let stretch = stretch(self.stream, rest, |len, register| {
-                let liveness = self.liveness.get_or_insert_with(|| Liveness::new(self.stream));
-                liveness.is_live(self.stream, first, Position(first.0 + len as u32), register)
+                let liveness = || Liveness::new(self.stream, self.graph, Bank::Real, |_, _| false);
+                match self.liveness.get_or_insert_with(liveness) {
+                    Some(liveness) => liveness.is_live(first, Position(first.0 + len as u32), register),
+                    None => true,
+                }
             });
             let (code, after) = rest.split_at(stretch.as_ref().map_or_else(|&len| len, |stretch| stretch.len));
             (rest, next) = (after, Position(first.0 + code.len() as u32));

@@ -121,7 +121,7 @@ pub(super) struct TightLoop {
     held: Vec<(u16, Held)>,
     /// The block that rounds begin with, and what is known in it, when it is written.
     head: Option<Block>,
-    loaded: Vec<(u16, Value, Option<Value>)>,
+    loaded: Vec<(u16, Option<Value>)>,
     counted: Option<Counted>,
 }
 
@@ -444,19 +444,18 @@ fn writes_int(stream: &Stream, inst: &Inst, register: IntReg) -> bool {
 
 impl Function<'_, '_> {
     /// Begins the block of the current position. At the head of a tight loop, what lasts is loaded first.
-    pub(super) fn enter_block(&mut self) {
-        self.forget_refs();
-        self.lens.fill(None);
-        self.tags.fill(None);
+    pub(super) fn enter_block(&mut self, number: usize) {
+        self.references.enter(number);
+        self.known = self.known_at.remove(&number).unwrap_or_default();
         self.rows.forget();
         if self.inside.as_ref().is_some_and(|inside| self.at > inside.end) {
             self.inside = None;
         }
         if let Some(mut tight) = self.tight.get(&self.at).cloned() {
             for (&register, &is_array) in &tight.refs {
-                let value = self.reference(register);
+                self.reference(register);
                 let len = is_array.then(|| self.len(register));
-                tight.loaded.push((register, value, len));
+                tight.loaded.push((register, len));
             }
             for &(array, part) in &tight.parts {
                 tight.planes.insert((array, part), self.plane(array, part));
@@ -498,9 +497,9 @@ impl Function<'_, '_> {
     /// What was loaded before the loop is known in all its blocks.
     fn recall_loaded(&mut self) {
         if let Some(inside) = &self.inside {
-            for &(register, value, len) in &inside.loaded {
-                let index = usize::from(register);
-                (self.refs[index], self.lens[index]) = (Some(value), len);
+            for &(register, len) in &inside.loaded {
+                self.references.recall(register);
+                len.into_iter().for_each(|len| self.known.set_len(register, len));
             }
         }
     }
@@ -558,6 +557,7 @@ impl Function<'_, '_> {
         }
         self.emit.branch_if_all(&room, group, single);
 
+        let (held, known) = (self.references.held(), self.known.clone());
         self.emit.enter(group);
         match &counted.paired {
             Some(paired) => self.pairs((tight, counted, paired), [index, first_len], &splats, GROUP),
@@ -575,11 +575,14 @@ impl Function<'_, '_> {
         let fuel = self.emit.b.ins().iadd_imm_s(fuel, -cost);
         self.emit.b.def_var(self.fuel, fuel);
         let again = self.int(counted.condition);
+        self.hold_for(counted.exit);
         let exit = self.blocks[&counted.exit];
         self.emit.branch(again, head, &[], exit, &[]);
 
         self.at = tight.start;
         self.rows.forget();
+        self.references.resume(held);
+        self.known = known;
         self.emit.enter(single);
     }
 

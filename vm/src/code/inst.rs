@@ -153,8 +153,8 @@ macro_rules! for_each_inst {
                 IPayload (dst(def int), object(use ref), tag(tag), at(offset)) [];
                 /// Reads a reference field of a variant. Traps if the object has another tag.
                 PPayload (dst(def ref), object(use ref), tag(tag), at(offset)) [];
-                /// The tag of a variant.
-                VariantTag (dst(def int), object(use ref)) [];
+                /// The tag of a variant, which is one of `tags`.
+                VariantTag (dst(def int), object(use ref), tags(part)) [];
                 /// The length of an array.
                 Len (dst(def int), array(use ref)) [];
                 /// Reads an element of an array of reals. Traps unless `0 ≤ index < len`.

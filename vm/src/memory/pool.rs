@@ -37,6 +37,13 @@ impl Slab {
     pub(crate) fn start(&self) -> *mut u8 {
         self.0.as_ptr().cast()
     }
+
+    #[cfg(debug_assertions)]
+    fn spoil(&self) {
+        const PATTERN: u8 = 0xdb;
+        // SAFETY: the slab is so large, and nobody else's.
+        unsafe { self.start().write_bytes(PATTERN, SLAB_BYTES) };
+    }
 }
 
 /// Exclusive use of memory for one large object. Belongs to the pool that it came from and must be given back to it.
@@ -182,8 +189,10 @@ impl SlabPool {
         stack::leaving_some(take)
     }
 
-    /// Gives slabs back.
+    /// Gives slabs back. With debug assertions, who still refers to an object there finds nothing like one.
     pub(crate) fn give_back(&self, slabs: impl ExactSizeIterator<Item = Slab>) {
+        #[cfg(debug_assertions)]
+        let slabs = slabs.inspect(Slab::spoil);
         if slabs.len() > 0 {
             self.lock().free.extend(slabs);
         }

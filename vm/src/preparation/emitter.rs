@@ -286,7 +286,12 @@ impl<'a> Emitter<'a> {
             }
             Structural::IField => Inst::IField { dst: IntReg(a), object: RefReg(b), at: self.int_field(b, 0, c) },
             Structural::PField => Inst::PField { dst: RefReg(a), object: RefReg(b), at: self.ref_field(b, 0, c) },
-            Structural::VariantTag => Inst::VariantTag { dst: IntReg(a), object: RefReg(b) },
+            Structural::VariantTag => {
+                let TypeDef::Variant(tags) = self.type_of(b) else {
+                    unreachable!("the verifier checks that tags are those of variants");
+                };
+                Inst::VariantTag { dst: IntReg(a), object: RefReg(b), tags: tags.len() as u16 }
+            }
             Structural::Payload => {
                 let (primal, word) = self.real_field(b, c, d);
                 Inst::Payload { dst: RealReg(a), object: RefReg(b), tag: c, primal, word }

@@ -716,7 +716,7 @@ macro_rules! define_execute {
                             Inst::PField { dst, object, at } => {
                                 *refs.add(dst.index()) = *(*refs.add(object.index())).add(at as usize).cast();
                             }
-                            Inst::VariantTag { dst, object } => {
+                            Inst::VariantTag { dst, object, .. } => {
                                 *ints.add(dst.index()) = i64::from(heap::tag_of(**refs.add(object.index())));
                             }
                             Inst::Payload { dst, object, tag, primal, word } => {
