@@ -323,6 +323,13 @@ impl Heap {
         Mark { floor: self.top_floor(), allocated, evacuated, peak: self.peak(), level_evacuated_at, level_held }
     }
 
+    /// Has everything stay where it is that is there now, until the run is released. Returns what [`Heap::cut`] goes
+    /// back to, if only that is wanted of the run.
+    pub(crate) fn keep(&mut self) -> Mark {
+        self.raise_floor();
+        self.mark()
+    }
+
     /// Begins or ends a stretch in which other executions run.
     pub(crate) fn share(&mut self, shared: bool) {
         self.shared = shared;

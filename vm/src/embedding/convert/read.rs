@@ -241,6 +241,14 @@ impl<'m> Reader<'m> {
         self.read(ty, &mut tangents)
     }
 
+    /// Reads the reals of the tangent of the result of a run, in their order.
+    pub(crate) fn reals_of_tangent(mut self, ty: &HostType, mut tangents: Cursor<'_>) -> Result<Vec<f64>, ReadError> {
+        (self.derivative, self.slots) = (true, None);
+        let mut reals = Vec::new();
+        self.read_reals(ty, &mut tangents, &mut reals)?;
+        Ok(reals)
+    }
+
     /// Reads the tangent of the result of a recorded run, and notes the slots of its reals.
     pub(crate) fn tangent_with_slots(&mut self, ty: &HostType, mut tangents: Cursor<'_>) -> Result<Value, ReadError> {
         (self.derivative, self.slots) = (true, Some(Vec::new()));
@@ -273,6 +281,78 @@ impl<'m> Reader<'m> {
             HostType::List { element, .. } => unsafe { self.list(element, from.object()) },
             // SAFETY: the reference leads to a complete object of the data type's heap type, as the verified type says.
             HostType::Data { data, .. } => unsafe { self.variant(*data, from.object()) },
+        }
+    }
+
+    /// Appends the reals of a derivative.
+    fn read_reals(&mut self, ty: &HostType, from: &mut Cursor<'_>, to: &mut Vec<f64>) -> Result<(), ReadError> {
+        if self.steps == VALUE_DEPTH_MAX {
+            return Err(ReadError::Depth);
+        }
+        self.steps += 1;
+        match ty {
+            HostType::Real => {
+                self.take_bytes(1, size_of::<f64>())?;
+                to.push(from.primal());
+            }
+            // A derivative has none.
+            HostType::Int | HostType::Bool => {}
+            HostType::Tuple(types) => types.iter().try_for_each(|ty| self.read_reals(ty, from, to))?,
+            HostType::Record(types) => types.iter().try_for_each(|(_, ty)| self.read_reals(ty, from, to))?,
+            // SAFETY: the reference leads to a complete array of the heap, which the verified type says.
+            HostType::Array { element, .. } => unsafe { self.reals_of_array(element, from.object(), to) }?,
+            HostType::Tensor { .. } => {
+                let element = ty.element().expect("a tensor has elements");
+                // SAFETY: the reference leads to a complete tensor of the heap, which the verified type says.
+                unsafe {
+                    let (_, array) = self.tensor_parts(ty, from.object())?;
+                    self.reals_of_array(element, array, to)?;
+                }
+            }
+            HostType::List { element, .. } => {
+                let mut cell = from.object();
+                // SAFETY: the reference leads to a complete list of the heap, which the verified type says. A cell has
+                // the element's fields and then, as the last reference, the rest.
+                unsafe {
+                    while heap::tag_of(*cell) != 0 {
+                        self.tick()?;
+                        let mut fields = Cursor::of(cell, false);
+                        self.read_reals(element, &mut fields, to)?;
+                        cell = fields.object();
+                    }
+                }
+            }
+            HostType::Data { data, .. } => {
+                let object = from.object();
+                // SAFETY: the reference leads to a complete object of the data type's heap type, as the verified type
+                // says.
+                let (tag, mut fields) = unsafe { (heap::tag_of(*object), Cursor::of(object, false)) };
+                self.read_reals(&self.data[data.index()].variants[tag as usize].1, &mut fields, to)?;
+            }
+        }
+        self.steps -= 1;
+        Ok(())
+    }
+
+    /// Appends the reals of an array.
+    ///
+    /// # Safety
+    /// `array` is a complete array of elements of this type.
+    unsafe fn reals_of_array(&mut self, element: &HostType, array: Ref, to: &mut Vec<f64>) -> Result<(), ReadError> {
+        // SAFETY: promised by the caller.
+        unsafe {
+            let elements = Elements::of(array, element);
+            let len = elements.len(array);
+            if element.is_real() {
+                self.take_bytes(len, size_of::<f64>())?;
+                to.extend_from_slice(std::slice::from_raw_parts(array.add(ARRAY_HEADER).cast(), len));
+                return Ok(());
+            }
+            for n in 0..len {
+                self.tick()?;
+                self.read_reals(element, &mut elements.at(n, false), to)?;
+            }
+            Ok(())
         }
     }
 

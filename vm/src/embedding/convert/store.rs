@@ -3,7 +3,7 @@
 use super::maker::{Cells, Maker};
 use super::source::Source;
 use crate::bytecode::isa::Bank;
-use crate::memory::heap::{self, ARRAY_HEADER, Fields, Ref, Roots};
+use crate::memory::heap::{self, ARRAY_HEADER, Fields, Mark, Ref, Roots};
 use crate::running::registers::Gathered;
 use crate::trap::Limit;
 
@@ -24,6 +24,22 @@ impl<'a> Store<'a> {
         to.ints.clear();
         to.refs.clear();
         Store { maker, to, source: Source::ARGUMENTS }
+    }
+
+    /// Goes on behind the first so many registers.
+    pub(crate) fn behind(maker: Maker<'a>, to: &'a mut Gathered, registers: Fields) -> Self {
+        to.reals.truncate(registers.reals);
+        to.words.truncate(registers.reals);
+        to.ints.truncate(registers.ints);
+        to.refs.truncate(registers.refs);
+        Store { maker, to, source: Source::ARGUMENTS }
+    }
+
+    /// Keeps what was written at the bottom of the heap. Returns what the heap is then, and how many registers there
+    /// are.
+    pub(crate) fn keep(&mut self) -> (Mark, Fields) {
+        let Gathered { reals, ints, refs, .. } = &*self.to;
+        (self.maker.heap.keep(), Fields { reals: reals.len(), ints: ints.len(), refs: refs.len() })
     }
 
     /// From now on values are taken for their shape, and these are written in the place of active reals.

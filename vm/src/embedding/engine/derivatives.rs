@@ -6,6 +6,7 @@
 //! a sweep from the tangent of the value, ⟨∇f x, v⟩, gives its derivatives by x, which are the product of the Hessian
 //! and v, and by v, which are the gradient.
 
+use super::invocation::KeptArguments;
 use super::{
     CallOptions, Function, Hessian, Hvp, Invocation, Jacobian, Jvp, Jvps, Module, RunError, RunState, TangentError, Vjp,
 };
@@ -450,8 +451,19 @@ impl Invocation<'_> {
         let RunState { worker, args: gathered, account, .. } = &mut *self.state;
         let Execution { heap, tape, .. } = &mut worker.exec;
         let flat;
-        let mut store = Store::new(Maker::new(heap, mode.is_recording().then_some(tape), account), gathered);
-        let written = convert::write_arguments(module, params, wrt, args, &mut store).map_err(Unwritten::Argument);
+        let maker = Maker::new(heap, mode.is_recording().then_some(tape), account);
+        let (mut store, written) = match &self.kept {
+            Some(kept) => (Store::behind(maker, gathered, kept.registers), Ok(())),
+            None => {
+                let mut store = Store::new(maker, gathered);
+                let written = convert::write_arguments(module, params, wrt, args, &mut store);
+                if self.keeps_arguments && !mode.is_recording() && written.is_ok() {
+                    let (heap, registers) = store.keep();
+                    self.kept = Some(KeptArguments { heap, registers });
+                }
+                (store, written.map_err(Unwritten::Argument))
+            }
+        };
         let moved = |tangents: Option<&[Value]>| {
             let mut flattener = Flattener::new(&module.data, account);
             let flat = match tangents {
@@ -509,7 +521,10 @@ impl Invocation<'_> {
     /// Begins a run with tangents in place of the function, and says of what.
     fn open_with_tangents(&mut self, mode: Mode) -> WithTangents {
         let mode = self.mode(mode);
-        self.open(mode);
+        if mode.is_recording() {
+            self.kept = None;
+        }
+        self.open_again(mode);
         if let Some(tangents) = self.function.module.program.tangents() {
             return WithTangents::Function(tangents.func);
         }
@@ -609,9 +624,31 @@ impl Invocation<'_> {
         Ok((value, tangents))
     }
 
+    /// What has been read, or else the value of the run.
+    pub(super) fn value_or(&self, known: Option<Value>) -> Result<Value, RunError> {
+        let read = || self.reader().result(&self.function.interface().result, self.results());
+        known.map_or_else(read, Ok).map_err(|error| self.unreadable(error))
+    }
+
+    /// The reals of the value's tangent in one direction, which are so many if that is known: a host's function may
+    /// make each run end with something else.
+    pub(super) fn reals_of_tangent(&self, lane: usize, expected: Option<usize>) -> Result<Vec<f64>, RunError> {
+        let result = &self.function.interface().result;
+        let reals = self.reader().reals_of_tangent(result, self.tangents(lane));
+        let reals = reals.map_err(|error| self.unreadable(error))?;
+        match expected.filter(|&expected| expected != reals.len()) {
+            None => Ok(reals),
+            Some(expected) => {
+                let error = FlattenError::misshapen(convert::counted(expected, "real"), reals.len().to_string());
+                Err(self.without_cotangent(error.inside("result")))
+            }
+        }
+    }
+
     /// The value and its tangents in these directions; there is one.
     fn jvps(mut self, args: &[Value], directions: &[&[Value]]) -> Result<Jvps, RunError> {
         let lanes = self.lanes();
+        self.keep_arguments_if(directions.len() > lanes);
         let (mut value, mut tangents) = (None, Vec::with_capacity(directions.len()));
         for directions in directions.chunks(lanes) {
             if value.is_some() {
@@ -653,18 +690,19 @@ impl Invocation<'_> {
         // What is wrong with the arguments is said where they are written.
         let inputs = counted.map_or(0, |()| flattener.into_reals().len());
         let function = self.function.with_lanes(inputs.clamp(1, LANES));
-        self.of_function(&function).columns(args)
+        let mut run = self.of_function(&function);
+        run.keep_arguments_if(inputs > run.lanes());
+        run.columns(args)
     }
 
     fn columns(mut self, args: &[Value]) -> Result<Jacobian, RunError> {
-        let result = &self.function.interface().result;
         let mut columns: Vec<Vec<f64>> = Vec::new();
         let (mut axis, mut known) = (0, None);
         let (inputs, value) = loop {
             let inputs = self.forward_with_tangents(args, Direction::Axis(axis), Mode::PRIMAL)?;
-            let (value, tangents) = self.value_and_tangents(known, self.lanes())?;
-            for tangent in tangents {
-                columns.push(self.flat(|flattener| flattener.cotangent(result, &value, &tangent))?);
+            let value = self.value_or(known)?;
+            for lane in 0..self.lanes() {
+                columns.push(self.reals_of_tangent(lane, columns.first().map(Vec::len))?);
             }
             if axis == 0 {
                 self.room_for_matrix(columns[0].len(), inputs)?;

@@ -9,7 +9,7 @@ use crate::code::{Counts, Mode, Position};
 use crate::embedding::convert::{self, Cursor, Maker, Misshapen, ReadError, Reader, ResultSlot, Store, WriteError};
 use crate::embedding::flat::ArgumentWriter;
 use crate::embedding::value::Value;
-use crate::memory::heap::{Fields, HeapLimits};
+use crate::memory::heap::{Fields, HeapLimits, Mark};
 use crate::running::alone::is_alone;
 use crate::running::entry::Entry;
 use crate::running::kinks::KinkTable;
@@ -33,13 +33,40 @@ pub(crate) struct Invocation<'a> {
     pub(super) timed: bool,
     /// Whether there were earlier runs of this call.
     goes_on: bool,
+    /// Whether the arguments are to be kept for later runs with tangents, and then, once they are written, where they
+    /// stand.
+    pub(super) keeps_arguments: bool,
+    pub(super) kept: Option<KeptArguments>,
     /// Where forward runs count ties and jumps.
     pub(super) kinks: Option<&'a KinkTable>,
     /// Who listens to the next run, the first one of the call.
     listener: Option<&'a Listener>,
 }
 
+/// Arguments that several runs of a call have in common. They are at the bottom of the heap and don't move.
+pub(super) struct KeptArguments {
+    /// The heap with nothing else.
+    pub(super) heap: Mark,
+    /// How many registers they are.
+    pub(super) registers: Fields,
+}
+
 impl<'a> Invocation<'a> {
+    #[inline]
+    fn new(function: &'a Function, limits: &'a Limits, state: &'a mut RunState) -> Self {
+        Invocation {
+            function,
+            limits,
+            state,
+            timed: false,
+            goes_on: false,
+            keeps_arguments: false,
+            kept: None,
+            kinks: None,
+            listener: None,
+        }
+    }
+
     #[inline]
     pub(crate) fn begin(function: &'a Function, options: &'a CallOptions, state: &'a mut RunState) -> Self {
         let limits = options.limits.as_ref().unwrap_or(function.module.engine.limits());
@@ -49,14 +76,14 @@ impl<'a> Invocation<'a> {
         }
         state.constants.clear();
         let listener = options.trace.as_ref().or(function.module.engine.config().trace.as_ref());
-        Invocation { function, limits, state, timed: false, goes_on: false, kinks: None, listener }
+        Invocation { listener, ..Invocation::new(function, limits, state) }
     }
 
     /// A run that was begun with these options.
     #[inline]
     pub(crate) fn of(function: &'a Function, options: &'a CallOptions, state: &'a mut RunState) -> Self {
         let limits = options.limits.as_ref().unwrap_or(function.module.engine.limits());
-        Invocation { function, limits, state, timed: false, goes_on: false, kinks: None, listener: None }
+        Invocation::new(function, limits, state)
     }
 
     /// Goes on with such a run in another call, which has the time of a call. All other limits are for both together.
@@ -74,8 +101,8 @@ impl<'a> Invocation<'a> {
     where
         'a: 'b,
     {
-        let Invocation { limits, state, timed, goes_on, kinks, listener, .. } = self;
-        Invocation { function, limits, state, timed, goes_on, kinks, listener }
+        let run: Invocation<'b> = self;
+        Invocation { function, kept: None, ..run }
     }
 
     /// The same run, whose parts are timed.
@@ -95,6 +122,11 @@ impl<'a> Invocation<'a> {
     #[inline]
     pub(super) fn mode(&self, mode: Mode) -> Mode {
         if self.function.module.program.is_checked() { Mode::RECORDING.at_depth(mode.depth()) } else { mode }
+    }
+
+    /// Has runs with tangents keep their arguments for the next one, if so said.
+    pub(super) fn keep_arguments_if(&mut self, several: bool) {
+        self.keeps_arguments = several;
     }
 
     fn clock(&self) -> Option<Instant> {
@@ -125,13 +157,23 @@ impl<'a> Invocation<'a> {
         self.state.earlier = self.state.stats();
         self.goes_on = true;
         let RunState { worker, account, .. } = &mut *self.state;
-        worker.release();
+        match self.kept {
+            Some(_) => worker.exec.tape.release(),
+            None => worker.release(),
+        }
         account.go_on(worker.exec.fuel);
     }
 
     /// Forgets the last run and begins this one. What is made on the heap from now on are arguments.
     #[inline]
     pub(super) fn open(&mut self, mode: Mode) {
+        self.kept = None;
+        self.open_again(mode);
+    }
+
+    /// The same, with the arguments of the last run, if they were kept.
+    #[inline]
+    pub(super) fn open_again(&mut self, mode: Mode) {
         let mode = self.mode(mode);
         let RunState { worker, account, progress, earlier, .. } = &mut *self.state;
         let Limits { mut allocated_bytes, live_bytes, tape_bytes, depth, .. } = *self.limits;
@@ -141,7 +183,13 @@ impl<'a> Invocation<'a> {
         *progress = Progress { recorded: mode.is_recording(), goes_on: self.goes_on, ..Progress::default() };
         worker.begin(live_bytes, depth);
         let Execution { heap, tape, .. } = &mut worker.exec;
-        heap.begin(HeapLimits { allocated_bytes, live_bytes }, account);
+        match &self.kept {
+            Some(kept) => {
+                heap.cut(&kept.heap);
+                heap.limits().allocated_bytes = allocated_bytes;
+            }
+            None => heap.begin(HeapLimits { allocated_bytes, live_bytes }, account),
+        }
         heap.pause();
         if mode.is_recording() {
             tape.begin(tape_bytes, account);

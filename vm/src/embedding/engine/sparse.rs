@@ -328,6 +328,7 @@ impl Invocation<'_> {
         let (result, lanes, last) = (&self.function.interface().result, self.lanes(), compression.products());
         let (mut value, mut reals) = (None, Vec::new());
         let mut factors = vec![vec![0.0; pattern.columns()]; lanes];
+        self.keep_arguments_if(last >= lanes);
         for first in (0..=last).step_by(lanes) {
             if first > 0 {
                 self.go_on();
@@ -335,9 +336,9 @@ impl Invocation<'_> {
             let products = first..=last.min(first + lanes - 1);
             products.clone().zip(&mut factors).for_each(|(product, factors)| compression.factors(product, factors));
             self.forward_with_tangents(args, Direction::Reals(&factors), Mode::PRIMAL)?;
-            let (of_run, tangents) = self.value_and_tangents(value.take(), products.clone().count())?;
-            for (product, tangent) in products.zip(tangents) {
-                reals = self.flat(|flattener| flattener.cotangent(result, &of_run, &tangent))?;
+            value = Some(self.value_or(value)?);
+            for (lane, product) in products.enumerate() {
+                reals = self.reals_of_tangent(lane, None)?;
                 if reals.len() != pattern.rows() {
                     let size = [pattern.rows(), pattern.columns()];
                     return Err(wrong_size(size, [Some(reals.len()), Some(pattern.columns())]));
@@ -346,7 +347,6 @@ impl Invocation<'_> {
                     compression.read(product, &reals, &mut values);
                 }
             }
-            value = Some(of_run);
         }
         let (matrix, value) = (sparsity.matrix(values), value.expect("there was a run"));
         let of_value = self.flat(|flattener| flattener.cotangent(result, &value, &value))?;
