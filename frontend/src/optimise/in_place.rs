@@ -11,7 +11,7 @@ use crate::core::{
     ArrayType, Atom, Binding, Body, Expr, ExprId, ExprKind, Function, Iteration, Loop, Origin, Step, Text, TypeLists,
     Var,
 };
-use crate::hash::HashSet;
+use crate::hash::{HashMap, HashSet};
 use crate::limits::Meter;
 use crate::list::List;
 use dualvm_vm::builder::ModuleBuilder;
@@ -37,7 +37,7 @@ pub(super) fn change(function: &mut Function, lists: &mut TypeLists, module: &mu
     if !replaces {
         return;
     }
-    for expr in loops {
+    for mut expr in loops {
         let mut at = 0;
         while let ExprKind::Loop(repeat) = &function.body.exprs[expr].kind
             && at < repeat.vars.len()
@@ -47,7 +47,7 @@ pub(super) fn change(function: &mut Function, lists: &mut TypeLists, module: &mu
                 && let Some(found) = Walker::new(&function.body, lists, meter).accumulator(expr, at)
             {
                 let mut rewriter = Rewriter { body: &mut function.body, lists, module, found: &found };
-                rewriter.accumulator(expr, at);
+                expr = rewriter.accumulator(expr, at);
             }
             at += 1;
         }
@@ -197,15 +197,23 @@ impl<'w> Walker<'w> {
     /// Whether one of an expression's values looks like a version: where it goes on leads to one.
     fn is_handed(&self, expr: ExprId, at: usize) -> bool {
         let mut pending = vec![(expr, at)];
+        // What is bound on the way.
+        let mut bound: HashMap<Var, (ExprId, usize)> = HashMap::default();
         while let Some((expr, at)) = pending.pop() {
-            if !self.meter.go_on() {
+            if !self.meter.step(self.body.exprs[expr].origin.span) {
                 return false;
             }
             match &self.body.exprs[expr].kind {
                 ExprKind::Var(var) if self.versions.contains(var) => return true,
+                ExprKind::Var(var) => pending.extend(bound.remove(var)),
                 &ExprKind::Replace(_, [array, ..]) => pending.push((array, 0)),
                 &ExprKind::If([_, then, other]) => pending.extend([(then, at), (other, at)]),
-                ExprKind::Block(_, value) => pending.push((*value, at)),
+                ExprKind::Block(bindings, value) => {
+                    for Binding { vars, value } in bindings {
+                        bound.extend(vars.iter().enumerate().map(|(at, &var)| (var, (*value, at))));
+                    }
+                    pending.push((*value, at));
+                }
                 ExprKind::Values(parts) => pending.extend(self.part(parts, at)),
                 ExprKind::Switch(switch) => {
                     pending.extend(switch.arms.iter().map(|arm| (arm.1, at)));
@@ -280,13 +288,16 @@ impl<'w> Walker<'w> {
             }
             ExprKind::Values(parts) => {
                 let (threaded, within) = self.part(parts, at).ok_or(Refused)?;
+                // A name is nothing that is evaluated: what stands behind it may still read the version.
+                let is_name = matches!(body.exprs[threaded].kind, ExprKind::Var(_));
                 for &part in parts {
                     match part == threaded {
+                        true if is_name => {}
                         true => self.hands_on(part, within)?,
                         false => self.reads(part)?,
                     }
                 }
-                Ok(())
+                if is_name { self.hands_on(threaded, within) } else { Ok(()) }
             }
             ExprKind::Loop(repeat) => {
                 self.hands_on(repeat.init, at)?;
@@ -339,8 +350,9 @@ struct Before {
 }
 
 impl Rewriter<'_> {
-    fn accumulator(&mut self, expr: ExprId, at: usize) {
-        let ExprKind::Loop(repeat) = self.body.exprs[expr].kind.clone() else { return };
+    /// Makes a builder of an accumulator of a loop. Returns where the loop is then.
+    fn accumulator(&mut self, expr: ExprId, at: usize) -> ExprId {
+        let ExprKind::Loop(repeat) = self.body.exprs[expr].kind.clone() else { return expr };
         let Expr { types, origin, .. } = self.body.exprs[expr];
         let old_types = self.lists.get(types).to_vec();
         let builder = ValueType::Ref(self.module.intern_type(TypeDef::Builder(self.found.array.holds)));
@@ -373,13 +385,14 @@ impl Rewriter<'_> {
         }
         self.expr(body, before);
         let repeat = ExprKind::Loop(Box::new(Loop { vars, init, iteration, body }));
-        let value = self.make(repeat, &new_types, origin);
+        let repeat = self.make(repeat, &new_types, origin);
         let results: List<Var> = new_types.iter().map(|&ty| self.body.vars.push(ty)).collect();
         let mut parts: Vec<ExprId> = results.iter().map(|&var| self.var(var, origin)).collect();
         parts[at] = self.step(Step::Finish, vec![parts[at]], old_types[at], origin);
-        bindings.push(Binding { vars: results, value });
+        bindings.push(Binding { vars: results, value: repeat });
         let value = self.make(ExprKind::Values(parts.into()), &old_types, origin);
         self.body.exprs[expr].kind = ExprKind::Block(bindings.into(), value);
+        repeat
     }
 
     /// A variable that holds an atom.

@@ -1,23 +1,25 @@
 //! Arrays of several dimensions as accumulators of loops, in parts: the elements are a variable of their own, and the
 //! sizes, which mostly don't change, are none. So no round makes an object of them, and elements can be changed in
-//! place (`in_place.rs`).
+//! place (`in_place.rs`). So are those that a `let` names between one loop and the next, if they are made there.
 
 use crate::core::{
     Atom, Binding, Body, Expr, ExprId, ExprKind, Field, Function, Loop, Origin, TypeList, TypeLists, Var,
 };
+use crate::hash::{HashMap, HashSet};
 use crate::limits::Meter;
 use crate::list::List;
 use dualvm_vm::builder::ModuleBuilder;
 use dualvm_vm::module::{TypeDef, ValueType};
 
-/// Takes apart the accumulators of a function's loops of which rounds make new ones; whether there are any.
-pub(super) fn unbox(function: &mut Function, lists: &mut TypeLists, module: &ModuleBuilder, meter: &Meter) -> bool {
+/// Takes apart the accumulators of a function's loops of which rounds make new ones, and what is named that is made and
+/// read in parts.
+pub(super) fn unbox(function: &mut Function, lists: &mut TypeLists, module: &ModuleBuilder, meter: &Meter) {
     let mut loops = Vec::new();
     let mut pending = vec![function.root];
     while let Some(expr) = pending.pop() {
         let node = &function.body.exprs[expr];
         if !meter.step(node.origin.span) {
-            return false;
+            return;
         }
         if matches!(node.kind, ExprKind::Loop(_)) {
             loops.push(expr);
@@ -26,11 +28,11 @@ pub(super) fn unbox(function: &mut Function, lists: &mut TypeLists, module: &Mod
     }
     let mut unboxer = Unboxer { body: &mut function.body, lists, module, meter };
     // Inner loops first: what they give is in parts then.
-    let mut any = false;
     for expr in loops.into_iter().rev() {
-        any |= unboxer.repeat(expr);
+        unboxer.repeat(expr);
     }
-    any
+    // At last what these begin with.
+    unboxer.named(function.root);
 }
 
 struct Unboxer<'u> {
@@ -64,19 +66,72 @@ impl Unboxer<'_> {
         }
     }
 
-    fn repeat(&mut self, expr: ExprId) -> bool {
-        let ExprKind::Loop(repeat) = &self.body.exprs[expr].kind else { return false };
+    fn repeat(&mut self, expr: ExprId) {
+        let ExprKind::Loop(repeat) = &self.body.exprs[expr].kind else { return };
         let (vars, body) = (repeat.vars.clone(), repeat.body);
         let wanted = |&at: &usize| {
             let fields = self.fields(self.body.vars[vars[at]]);
             fields.is_some() && self.makes(body, at)
         };
-        match (0..vars.len()).rev().filter(wanted).collect::<Vec<usize>>()[..] {
-            [] => false,
-            ref found => {
-                found.iter().for_each(|&at| self.accumulator(expr, at));
-                true
+        let found: Vec<usize> = (0..vars.len()).rev().filter(wanted).collect();
+        found.into_iter().for_each(|at| self.accumulator(expr, at));
+    }
+
+    /// Takes apart what is named that is made there, and of which only parts are read.
+    fn named(&mut self, root: ExprId) {
+        // What is read as a whole, and what names objects: blocks with one of their bindings.
+        let (mut whole, mut naming) = (HashSet::default(), Vec::new());
+        let mut pending = vec![root];
+        while let Some(expr) = pending.pop() {
+            let node = &self.body.exprs[expr];
+            if !self.meter.step(node.origin.span) {
+                return;
             }
+            match &node.kind {
+                &ExprKind::Payload(_, object) if matches!(self.body.exprs[object].kind, ExprKind::Var(_)) => continue,
+                ExprKind::Var(var) => _ = whole.insert(*var),
+                ExprKind::Block(bindings, _) => {
+                    let is_object =
+                        |binding: &Binding| binding.vars.iter().any(|&var| self.fields(self.body.vars[var]).is_some());
+                    let objects = bindings.iter().enumerate().filter(|(_, binding)| is_object(binding));
+                    naming.extend(objects.map(|(n, _)| (expr, n)));
+                }
+                _ => {}
+            }
+            node.for_each_child(|child| pending.push(child));
+        }
+        let mut apart: HashMap<Var, Parts> = HashMap::default();
+        for (expr, n) in naming {
+            let ExprKind::Block(bindings, _) = &self.body.exprs[expr].kind else { continue };
+            let Binding { vars, value } = bindings[n].clone();
+            let mut new_vars = vars.to_vec();
+            for at in (0..vars.len()).rev().filter(|&at| !whole.contains(&vars[at])) {
+                let ty = self.body.vars[vars[at]];
+                let Some(types) = self.fields(ty).map(<[ValueType]>::to_vec) else { continue };
+                if self.makes(value, at) {
+                    let parts_vars: Vec<Var> = types.iter().map(|&ty| self.body.vars.push(ty)).collect();
+                    new_vars.splice(at..=at, parts_vars.iter().copied());
+                    let parts = Parts { whole: vars[at], ty, types, vars: parts_vars };
+                    self.spread(value, at, &parts);
+                    apart.insert(parts.whole, parts);
+                }
+            }
+            if let ExprKind::Block(bindings, _) = &mut self.body.exprs[expr].kind {
+                bindings[n].vars = new_vars.into();
+            }
+        }
+        if apart.is_empty() {
+            return;
+        }
+        let mut pending = vec![root];
+        while let Some(expr) = pending.pop() {
+            if let ExprKind::Payload(field, object) = self.body.exprs[expr].kind
+                && let ExprKind::Var(var) = self.body.exprs[object].kind
+                && let Some(parts) = apart.get(&var)
+            {
+                self.body.exprs[expr].kind = ExprKind::Var(parts.vars[usize::from(field.index)]);
+            }
+            self.body.exprs[expr].for_each_child(|child| pending.push(child));
         }
     }
 
@@ -163,6 +218,7 @@ impl Unboxer<'_> {
             ExprKind::Var(var) if var == parts.whole => {
                 ExprKind::Values(parts.vars.iter().map(|&var| self.var(var, origin)).collect())
             }
+            ExprKind::Var(var) => ExprKind::Values(self.fields_of(var, parts, origin).into()),
             ExprKind::Trap(_) => kind,
             ExprKind::If([_, then, other]) => {
                 self.spread(then, at, parts);
@@ -195,11 +251,7 @@ impl Unboxer<'_> {
                         values.push(self.var(var, origin));
                         continue;
                     }
-                    let sizes = (0..).map(Field::size);
-                    for (field, &ty) in std::iter::once(Field::ELEMENTS).chain(sizes).zip(&parts.types) {
-                        let object = self.var(var, origin);
-                        values.push(self.make(ExprKind::Payload(field, object), &[ty], origin));
-                    }
+                    values.extend(self.fields_of(var, parts, origin));
                 }
                 let value_types: Vec<ValueType> = self.lists.get(new_types).to_vec();
                 let values = self.make(ExprKind::Values(values.into()), &value_types, origin);
@@ -208,6 +260,18 @@ impl Unboxer<'_> {
         };
         self.body.exprs[expr].kind = new;
         self.body.exprs[expr].types = new_types;
+    }
+
+    /// Reads of an object's parts.
+    fn fields_of(&mut self, object: Var, parts: &Parts, origin: Origin) -> Vec<ExprId> {
+        let sizes = (0..).map(Field::size);
+        let fields = std::iter::once(Field::ELEMENTS).chain(sizes).zip(&parts.types);
+        fields
+            .map(|(field, &ty)| {
+                let object = self.var(object, origin);
+                self.make(ExprKind::Payload(field, object), &[ty], origin)
+            })
+            .collect()
     }
 
     fn spread_types(&mut self, types: TypeList, at: usize, parts: &Parts) -> TypeList {

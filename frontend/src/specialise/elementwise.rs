@@ -262,11 +262,24 @@ impl Elaborator<'_, '_> {
         self.materialised(made).expr
     }
 
-    /// `{ a with [i] = e, … }`.
+    /// `{ a with [i] = e, … }`. What stands in all places is computed before the first one is replaced: an array that is
+    /// read later can't be changed where it is.
     pub(super) fn replace(&mut self, array: ast::ExprId, replacements: &[Replacement], ty: Mono, span: Span) -> Shaped {
         let (int, element) = (self.program.monos.int, self.program.monos.element(ty));
-        let mut made = self.shaped(array);
-        for replacement in replacements {
+        let mut bindings = Vec::new();
+        let mut part = |this: &mut Self, expr: ast::ExprId| {
+            let value = this.shaped(expr);
+            if replacements.len() > 1 { this.named_shaped(value, &mut bindings, span) } else { value }
+        };
+        let mut made = part(self, array);
+        let parts = |replacement: &Replacement| -> Vec<ast::ExprId> {
+            replacement.indices.iter().copied().chain([replacement.value]).collect()
+        };
+        let parts: Vec<Vec<Shaped>> = replacements
+            .iter()
+            .map(|replacement| parts(replacement).into_iter().map(|expr| part(self, expr)).collect())
+            .collect();
+        for (replacement, parts) in replacements.iter().zip(parts) {
             let mut params = vec![ty];
             params.resize(1 + replacement.indices.len(), int);
             params.push(element);
@@ -274,11 +287,10 @@ impl Elaborator<'_, '_> {
             let of_rank = [Implied::Replace, Implied::Replace2, Implied::Replace3, Implied::Replace4];
             let function = self.implied(of_rank[replacement.indices.len() - 1], &[element], whole, span);
             let mut args = vec![made];
-            args.extend(replacement.indices.iter().map(|&index| self.shaped(index)));
-            args.push(self.shaped(replacement.value));
+            args.extend(parts);
             made = self.apply(function, args, ty, span);
         }
-        made
+        self.block_shaped(bindings, made)
     }
 
     /// A builtin of arrays of several dimensions, which are objects of their elements and their sizes.

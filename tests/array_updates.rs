@@ -1,0 +1,346 @@
+//! Arrays that programs change, element by element: what a copy in each round would give, in time and memory
+//! proportional to the rounds where nobody else has the array.
+//!
+//! Programs are random nests of loops over two arrays and a matrix, whose values are computed here with copies.
+//! `DUALVM_SEEDS=100000` runs more of them.
+
+use dualvm::{CallOptions, Config, Engine, Function, Jit, Module, Value};
+use fastrand::Rng;
+use std::collections::HashMap;
+
+fn function(text: &str, name: &str, jit: Jit) -> Function {
+    let mut config = Config::default();
+    config.jit = jit;
+    let module = Module::from_source(&Engine::new(config), "test.dual", text);
+    module.unwrap_or_else(|error| panic!("{text}\n{error}")).function(name).expect("it is there")
+}
+
+/// Each of these changes one or several elements in each of n rounds, of arrays of m elements.
+const CHANGES: &str = "
+def two (n : Int) (m : Int) (x : Real) : Real =
+  let (a, b) = loop (a, b) = ([| x for _ < m |], [| 1.0 for _ < m |]) for i < n do
+    let next = a[(i + 1) % m] in
+    ({ a with [i % m] = x * b[i % m] }, { b with [i % m] = next }) in
+  a[0] + b[1]
+
+def record (n : Int) (m : Int) (x : Real) : Real =
+  let r = loop r = { a = [| x for _ < m |], b = [| 1.0 for _ < m |] } for i < n do
+    { a = { r.a with [i % m] = x }, b = { r.b with [(i + 1) % m] = 2.0 } } in
+  r.a[0] + r.b[1]
+
+def either (n : Int) (m : Int) (x : Real) : Real =
+  let (a, b) = loop (a, b) = ([| x for _ < m |], [| 1.0 for _ < m |]) for i < n do
+    if i % 3 == 0 then ({ a with [i % m] = b[i % m] * x }, b) else (a, { b with [i % m] = a[i % m] + 1 }) in
+  a[0] + b[1]
+
+def swaps (n : Int) (m : Int) (x : Real) : Real =
+  let a = loop a = [| x * to_real i for i < m |] for i < n do
+    let (j, k) = (i % m, i * 7 % m) in { a with [j] = a[k], [k] = a[j] } in
+  a[0]
+
+def sift (h : Array Real) (start : Int) : Array Real =
+  let n = length h in
+  let (h, _, _) = loop (h, i, goes_on) = (h, start, true) while goes_on do
+    let child = 2 * i + 1 in
+    if child >= n then (h, i, false)
+    else if h[child] > h[i] then ({ h with [i] = h[child], [child] = h[i] }, child, true) else (h, i, false) in
+  h
+
+def heap (n : Int) (m : Int) (x : Real) : Real =
+  let h = loop h = [| sin (x * to_real i) for i < m |] for k < n do sift h (k * 7 % m) in
+  h[0]
+
+def thomas (n : Int) (m : Int) (x : Real) : Real =
+  let (c, d) = loop (c, d) = ([| 0.0 for _ < m |], [| 0.0 for _ < m |]) for k < n do
+    let i = k % m in
+    let pivot = if i == 0 then 4 + x else 4 + x - c[i - 1] in
+    let before = if i == 0 then 1.0 else d[i - 1] in
+    ({ c with [i] = 1 / pivot }, { d with [i] = (to_real i + before) / pivot }) in
+  let y = loop y = d for q < m - 1 do let i = m - 2 - q in { y with [i] = d[i] - c[i] * y[i + 1] } in
+  y[0]
+
+def square (m : Int) (x : Real) : Matrix Real = [| x / to_real (1 + i + j) for i < m, j < 4 |]
+
+def start (n : Int) (m : Int) (x : Real) : Real =
+  let a = loop a = square m x for i < n do
+    loop a = { a with [i % m, 0] = x } for j < 2 do { a with [i % m, j] = a[0, j] + 1 } in
+  a[0, 0]
+
+def named (n : Int) (m : Int) (x : Real) : Real =
+  let l = loop l = square m x for k < n do
+    let i = k % m in
+    let d = sqrt (1 + l[i, 1] ^ 2) in
+    let l = { l with [i, 0] = d } in
+    loop l = l for j in 1 .. 3 do { l with [i, j] = (l[i, j] - l[0, j]) / d } in
+  l[0, 2] + l[m - 1, 1]
+
+def chosen (n : Int) (m : Int) (x : Real) : Real =
+  let l = loop l = square m x for k < n do
+    let i = k % m in
+    let l = if k % 2 == 0 then { l with [i, 0] = x } else { l with [0, 1] = l[i, 1], [i, 1] = l[0, 1] } in
+    { l with [i, 2] = l[i, 0] + l[i, 1] } in
+  l[0, 2]
+";
+
+#[test]
+fn rounds_change_arrays_where_they_are() {
+    for name in ["two", "record", "either", "swaps", "heap", "thomas", "start", "named", "chosen"] {
+        for jit in [Jit::Off, Jit::Always] {
+            let f = function(CHANGES, name, jit);
+            let used = |n: i64, m: i64| {
+                let args = [Value::Int(n), Value::Int(m), Value::Real(0.7)];
+                let stats = f.call_with(&args, &CallOptions::default()).expect("it ends").1;
+                let recorded = f.value_and_grad_with(&args, &CallOptions::default()).expect("it ends").stats;
+                [stats.allocated_bytes, recorded.allocated_bytes]
+            };
+            // A copy in each of 500 more rounds would be 8 MB at least.
+            let [few, many] = [used(500, 2000), used(1000, 2000)];
+            for (few, many) in few.into_iter().zip(many) {
+                assert!(many < few + 400_000, "{name}: {few} bytes, {many} of twice as many rounds");
+            }
+        }
+    }
+}
+
+/// A program that changes arrays, as text and as what it does.
+#[derive(Clone, Debug)]
+enum Array {
+    Name(usize),
+    /// The array with other elements, which are computed first.
+    With(Box<Array>, Vec<(Number, Number)>),
+    If(Number, Box<Array>, Box<Array>),
+    Let(usize, Box<Array>, Box<Array>),
+    /// A loop over an array, of so many rounds, whose number has a name.
+    Loop {
+        name: usize,
+        init: Box<Array>,
+        round: usize,
+        rounds: i64,
+        body: Box<Array>,
+    },
+}
+
+#[derive(Clone, Debug)]
+enum Number {
+    Constant(i64),
+    Round(usize),
+    Read(usize, Box<Number>),
+    Sum(Box<Number>, Box<Number>),
+    Product(Box<Number>, Box<Number>),
+}
+
+/// Elements are below this.
+const MODULUS: i64 = 1009;
+const ROWS: usize = 3;
+const COLUMNS: usize = 2;
+const LEN: usize = ROWS * COLUMNS;
+
+struct Generator {
+    dice: Rng,
+    names: usize,
+    arrays: Vec<usize>,
+    rounds: Vec<usize>,
+}
+
+impl Generator {
+    fn name(&mut self) -> usize {
+        self.names += 1;
+        self.names
+    }
+
+    /// Mostly the newest one, so that arrays are changed in place.
+    fn array_name(&mut self) -> usize {
+        let newest = self.arrays.len() - 1;
+        let n = if self.dice.usize(..4) > 0 { newest } else { self.dice.usize(..self.arrays.len()) };
+        self.arrays[n]
+    }
+
+    fn number(&mut self, depth: usize) -> Number {
+        match self.dice.usize(..if depth == 0 { 3 } else { 6 }) {
+            0 => Number::Constant(self.dice.usize(..50) as i64),
+            1 if !self.rounds.is_empty() => Number::Round(self.rounds[self.dice.usize(..self.rounds.len())]),
+            1..=3 => Number::Read(self.array_name(), Box::new(Number::Constant(self.dice.usize(..20) as i64))),
+            4 => Number::Sum(Box::new(self.number(depth - 1)), Box::new(self.number(depth - 1))),
+            _ if depth > 1 => Number::Read(self.array_name(), Box::new(self.number(depth - 1))),
+            _ => Number::Product(Box::new(self.number(depth - 1)), Box::new(self.number(depth - 1))),
+        }
+    }
+
+    fn array(&mut self, depth: usize) -> Array {
+        match self.dice.usize(..if depth == 0 { 3 } else { 8 }) {
+            0 => Array::Name(self.array_name()),
+            1 | 2 if depth == 0 => Array::With(Box::new(Array::Name(self.array_name())), self.places()),
+            1..=3 => {
+                let source = self.array(depth - 1);
+                Array::With(Box::new(source), self.places())
+            }
+            4 => Array::If(self.number(1), Box::new(self.array(depth - 1)), Box::new(self.array(depth - 1))),
+            5 | 6 => {
+                let (name, value) = (self.name(), self.array(depth - 1));
+                self.arrays.push(name);
+                let body = self.array(depth - 1);
+                self.arrays.pop();
+                Array::Let(name, Box::new(value), Box::new(body))
+            }
+            _ => {
+                let (name, round, init) = (self.name(), self.name(), self.array(depth - 1));
+                self.arrays.push(name);
+                self.rounds.push(round);
+                let body = self.array(depth - 1);
+                self.arrays.pop();
+                self.rounds.pop();
+                let rounds = self.dice.usize(..4) as i64;
+                Array::Loop { name, init: Box::new(init), round, rounds, body: Box::new(body) }
+            }
+        }
+    }
+
+    fn places(&mut self) -> Vec<(Number, Number)> {
+        (0..1 + self.dice.usize(..2)).map(|_| (self.number(1), self.number(2))).collect()
+    }
+}
+
+/// How elements are told: in an array or in a matrix.
+#[derive(Clone, Copy)]
+enum Form {
+    Array,
+    Matrix,
+}
+
+impl Form {
+    fn subscript(self, index: &Number) -> String {
+        let index = index.text(self);
+        match self {
+            Form::Array => format!("abs ({index}) % {LEN}"),
+            Form::Matrix => format!("abs ({index}) % {LEN} / {COLUMNS}, abs ({index}) % {LEN} % {COLUMNS}"),
+        }
+    }
+}
+
+impl Number {
+    fn text(&self, form: Form) -> String {
+        match self {
+            Number::Constant(n) => n.to_string(),
+            Number::Round(name) => format!("r{name}"),
+            Number::Read(name, index) => format!("a{name}[{}]", form.subscript(index)),
+            Number::Sum(a, b) => format!("({} + {}) % {MODULUS}", a.text(form), b.text(form)),
+            Number::Product(a, b) => format!("({}) * ({}) % {MODULUS}", a.text(form), b.text(form)),
+        }
+    }
+
+    fn value(&self, env: &Environment) -> i64 {
+        match self {
+            Number::Constant(n) => *n,
+            Number::Round(name) => env.rounds[name],
+            Number::Read(name, index) => env.arrays[name][place(index.value(env))],
+            Number::Sum(a, b) => (a.value(env) + b.value(env)) % MODULUS,
+            Number::Product(a, b) => a.value(env) * b.value(env) % MODULUS,
+        }
+    }
+}
+
+fn place(index: i64) -> usize {
+    index.unsigned_abs() as usize % LEN
+}
+
+#[derive(Clone, Default)]
+struct Environment {
+    arrays: HashMap<usize, Vec<i64>>,
+    rounds: HashMap<usize, i64>,
+}
+
+impl Array {
+    fn text(&self, form: Form) -> String {
+        match self {
+            Array::Name(name) => format!("a{name}"),
+            Array::With(source, places) => {
+                let places =
+                    places.iter().map(|(index, value)| format!("[{}] = {}", form.subscript(index), value.text(form)));
+                format!("{{ {} with {} }}", source.text(form), places.collect::<Vec<_>>().join(", "))
+            }
+            Array::If(number, then, other) => {
+                format!("(if ({}) % 3 == 0 then {} else {})", number.text(form), then.text(form), other.text(form))
+            }
+            Array::Let(name, value, body) => format!("(let a{name} = {} in {})", value.text(form), body.text(form)),
+            Array::Loop { name, init, round, rounds, body } => {
+                format!("(loop a{name} = {} for r{round} < {rounds} do {})", init.text(form), body.text(form))
+            }
+        }
+    }
+
+    fn value(&self, env: &Environment) -> Vec<i64> {
+        match self {
+            Array::Name(name) => env.arrays[name].clone(),
+            Array::With(source, places) => {
+                let mut array = source.value(env);
+                let places = places.iter().map(|(index, value)| (place(index.value(env)), value.value(env)));
+                places.collect::<Vec<_>>().into_iter().for_each(|(at, value)| array[at] = value);
+                array
+            }
+            Array::If(number, then, other) => {
+                if number.value(env) % 3 == 0 {
+                    then.value(env)
+                } else {
+                    other.value(env)
+                }
+            }
+            Array::Let(name, value, body) => {
+                let mut env = env.clone();
+                env.arrays.insert(*name, value.value(&env));
+                body.value(&env)
+            }
+            Array::Loop { name, init, round, rounds, body } => {
+                let mut env = env.clone();
+                let mut array = init.value(&env);
+                for n in 0..*rounds {
+                    env.arrays.insert(*name, array);
+                    env.rounds.insert(*round, n);
+                    array = body.value(&env);
+                }
+                array
+            }
+        }
+    }
+}
+
+/// A loop of two accumulators, each of which may read the other.
+fn program(dice: Rng, form: Form) -> (String, Vec<i64>) {
+    let mut generator = Generator { dice, names: 2, arrays: vec![1, 2], rounds: vec![0] };
+    let bodies = [generator.array(3), generator.array(3)];
+    let array = match form {
+        Form::Array => format!("[| i * 5 for i < {LEN} |]"),
+        Form::Matrix => format!("[| i * {COLUMNS} * 5 + j * 5 for i < {ROWS}, j < {COLUMNS} |]"),
+    };
+    let all = match form {
+        Form::Array => "a ++ b",
+        Form::Matrix => "elements a ++ elements b",
+    };
+    let [a, b] = bodies.each_ref().map(|body| body.text(form));
+    let text = format!(
+        "def f (n : Int) : Array Int =\n  let (a, b) = loop (a1, a2) = ({array}, {array}) for r0 < n do\n    \
+         ({a},\n     {b}) in\n  {all}"
+    );
+    let begin: Vec<i64> = (0..LEN as i64).map(|i| 5 * i).collect();
+    let mut env = Environment::default();
+    let mut pair = [begin.clone(), begin];
+    for round in 0..5 {
+        let [a, b] = pair;
+        env.arrays.extend([(1, a), (2, b)]);
+        env.rounds.insert(0, round);
+        pair = [bodies[0].value(&env), bodies[1].value(&env)];
+    }
+    (text, pair.concat())
+}
+
+#[test]
+fn changed_arrays_are_what_copies_are() {
+    let seeds = std::env::var("DUALVM_SEEDS").map_or(300, |seeds| seeds.parse().expect("a number"));
+    for seed in 0..seeds {
+        for form in [Form::Array, Form::Matrix] {
+            let (text, expected) = program(Rng::with_seed(seed), form);
+            let expected = Value::Array(expected.into_iter().map(Value::Int).collect());
+            let f = function(&text, "f", Jit::Off);
+            assert_eq!(f.call(&[Value::Int(5)]).ok(), Some(expected), "seed {seed}\n{text}");
+        }
+    }
+}
