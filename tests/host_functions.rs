@@ -11,6 +11,7 @@ use dualvm::{
 use hosted::{Given, agreed, assert_derivatives, engine, flat, main_of, module, sine, trap_of};
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 #[test]
@@ -298,6 +299,137 @@ fn what_is_saved_for_a_vjp_goes_with_the_tape() {
     let found = main.value_and_grad_with(&[Value::Int(14), Value::Real(-1.5)], &options);
     assert_eq!(trap_of(found).kind, TrapKind::Limit(Limit::TapeBytes));
     assert_eq!(alive.load(Ordering::SeqCst), 0, "the tape is forgotten when its call ends");
+}
+
+/// On which threads values were dropped, and where on their stacks.
+type Drops = Arc<Mutex<Vec<(ThreadId, usize)>>>;
+
+/// What panics when it is dropped, with something of its kind.
+#[derive(Debug)]
+struct Touchy {
+    dropped: Drops,
+}
+
+impl Drop for Touchy {
+    fn drop(&mut self) {
+        let here = 0u8;
+        let place = (std::thread::current().id(), (&raw const here).addr());
+        self.dropped.lock().expect("nobody panics with it").push(place);
+        std::panic::panic_any(Touchy { dropped: self.dropped.clone() });
+    }
+}
+
+impl std::fmt::Display for Touchy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("it is touchy")
+    }
+}
+
+impl std::error::Error for Touchy {}
+
+/// Runs `ask` on all engines, and checks that such values were dropped, on the stack of the thread.
+fn touched<T: PartialEq + std::fmt::Debug>(
+    text: &str,
+    define: impl Fn(&mut Linker, &Drops),
+    ask: impl Fn(&Function) -> T,
+) -> T {
+    let dropped = Drops::default();
+    let mut linker = Linker::new();
+    define(&mut linker, &dropped);
+    agreed(text, &linker, |main| {
+        let here = 0u8;
+        dropped.lock().expect("nobody panics with it").clear();
+        let found = ask(main);
+        let dropped = dropped.lock().expect("nobody panics with it");
+        assert!(!dropped.is_empty(), "something was dropped");
+        for (thread, there) in &*dropped {
+            let is_near = (&raw const here).addr().abs_diff(*there) < 1 << 20;
+            assert!(is_near || *thread != std::thread::current().id(), "it was dropped on the stack of the thread");
+        }
+        found
+    })
+}
+
+#[test]
+fn what_was_saved_may_panic_when_it_is_dropped_wherever_the_run_ends() {
+    let text = "
+        import host \"slow\" as f : Real -> Real
+        def main (x : Real) : Real = f x";
+    let limited = |limits: Limits| {
+        let time = limits.deadline.unwrap_or_default() * 3 / 2;
+        let define = |linker: &mut Linker, dropped: &Drops| {
+            let dropped = dropped.clone();
+            let slow = HostFunction::of(|x: f64| x).with_saving_vjp(
+                move |x: f64| {
+                    std::thread::sleep(time);
+                    Ok((x, Touchy { dropped: dropped.clone() }))
+                },
+                |_: &Touchy, y_adj: f64| Ok(y_adj),
+            );
+            linker.define("slow", slow);
+        };
+        touched(text, define, |main| {
+            let options = CallOptions::with_limits(limits.clone());
+            main.value_and_grad_with(&[Value::Real(1.0)], &options).map(|_| ()).map_err(|error| error.to_string())
+        })
+    };
+    // The tape had it.
+    assert_eq!(limited(Limits::default()), Ok(()));
+    // Nobody had it yet.
+    let late = limited(Limits { deadline: Some(Duration::from_millis(200)), ..Limits::default() });
+    assert!(late.as_ref().is_err_and(|error| error.starts_with("the deadline has passed")), "{late:?}");
+}
+
+#[test]
+fn what_was_saved_is_dropped_with_care_where_a_result_is_refused() {
+    use LeafKind::Real;
+    let define = |linker: &mut Linker, dropped: &Drops| {
+        let dropped = dropped.clone();
+        let few = HostFunction::flat(&[Real], &[Real], |call| call.give(call.real(0)));
+        let vjp = HostFunction::flat(&[Real, Real], &[Real], |call| call.give(call.real(1)));
+        // It gives nothing.
+        let few = few.with_saving_vjp(move |_| Ok(Touchy { dropped: dropped.clone() }), vjp).expect("it fits");
+        linker.define("few", few);
+    };
+    let text = "import host \"few\" as f : Real -> Real\ndef main (x : Real) : Real = f x";
+    let found = touched(text, define, |main| trap_of(main.value_and_grad(&[Value::Real(1.0)])).to_string());
+    assert!(found.starts_with("the host's function `few`: it gives 0 of 1 results"), "{found}");
+}
+
+#[test]
+fn a_panic_may_be_with_anything() {
+    let define = |linker: &mut Linker, dropped: &Drops| {
+        let dropped = dropped.clone();
+        let wild = move |_: f64| -> f64 { std::panic::panic_any(Touchy { dropped: dropped.clone() }) };
+        linker.define("wild", HostFunction::of(wild));
+    };
+    let text = "import host \"wild\" as f : Real -> Real\ndef main (x : Real) : Real = f x";
+    let found = touched(text, define, |main| trap_of(main.call(&[Value::Real(1.0)])).to_string());
+    assert!(found.starts_with("the host's function `wild`: it panicked: it says nothing"), "{found}");
+}
+
+/// Of two tasks that trap, the error of the first one in order counts, and the other one is dropped where it is.
+#[test]
+fn an_error_of_the_host_may_panic_when_it_is_dropped() {
+    let define = |linker: &mut Linker, dropped: &Drops| {
+        let dropped = dropped.clone();
+        let fails = HostFunction::flat(&[LeafKind::Real], &[LeafKind::Real], move |_| {
+            Err(Touchy { dropped: dropped.clone() })?;
+            Ok(())
+        });
+        linker.define("fails", fails);
+    };
+    let text = "
+        import host \"fails\" as f : Real -> Real
+        def main (x : Real) : Real = let (a, b) = f x |*| f (x + 1) in a + b";
+    let found = touched(text, define, |main| {
+        let error = main.call(&[Value::Real(1.0)]).unwrap_err();
+        let text = error.to_string();
+        // Here it is the host's again, but dropped as everywhere.
+        drop(error);
+        text
+    });
+    assert!(found.starts_with("the host's function `fails`: it is touchy"), "{found}");
 }
 
 #[test]

@@ -190,6 +190,27 @@ fn a_listener_that_panics_stops_the_call() {
 }
 
 #[test]
+fn listeners_run_on_the_stack_of_their_thread() {
+    let text = "def down (n : Int) (x : Real) : Real = if n == 0 then trace \"x\" x else 1 + down (n - 1) x\n\
+                def main (x : Real) : Real = down 20000 x\n";
+    for jit in [Jit::Off, Jit::Always] {
+        let places = Arc::new(Mutex::new(Vec::new()));
+        let heard = places.clone();
+        let listener = Listener::new(move |_| {
+            let there = 0u8;
+            heard.lock().expect("nobody panics").push((&raw const there).addr());
+        });
+        let here = 0u8;
+        let options = CallOptions::default().traced_to(&listener);
+        let main = module(text, jit, 1).function("main").unwrap();
+        main.call_with(&[Value::Real(1.0)], &options).unwrap_or_else(|error| panic!("{error}"));
+        let places = places.lock().expect("nobody panics");
+        assert_eq!(places.len(), 1);
+        assert!((&raw const here).addr().abs_diff(places[0]) < 1 << 20, "it is the thread's own");
+    }
+}
+
+#[test]
 fn the_command_traces_to_stderr() {
     let workspace = Workspace::new("traces");
     workspace.write("t.dual", "def f (x : Real) : Real =\n  trace \"x = {x}\" (x * x)\n");

@@ -42,9 +42,11 @@
 //!   itself; what it calls stays on that thread, if it is one of a pool. Its time counts towards the deadline, and if
 //!   it takes long it should look at that: [`HostCall::check`].
 //! - Its errors, and panics if those unwind, are traps of the program with its text:
-//!   [`TrapKind::Host`](crate::trap::TrapKind::Host).
+//!   [`TrapKind::Host`](crate::trap::TrapKind::Host). What it saves for a derivative, and the causes of its errors, may
+//!   be dropped in the middle of a run, on the stack of the thread as well. Nobody hears of a panic there.
 
 mod call;
+mod guard;
 mod linked;
 mod saved;
 mod tensor;
@@ -53,6 +55,7 @@ mod typed;
 
 pub(crate) use call::Sink;
 pub use call::{HostCall, HostError};
+pub(crate) use guard::{Owned, Panic, drop_guarded, run_guarded};
 pub(crate) use linked::{Form, LinkedHost, Misfit, Part};
 pub(crate) use saved::SavedCell;
 pub use typed::{HostFn, HostParams, HostResult, HostValue, TypedHostFunction};

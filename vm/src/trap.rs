@@ -8,6 +8,7 @@ pub use non_finite::{Followed, NonFinite, Operand, Origin, Role, Round, Step};
 use crate::bytecode::module::SourcePlace;
 use crate::code::{DEPTH_MAX, Mode};
 use crate::excerpt::SourceTexts;
+use crate::host::Owned;
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
@@ -63,16 +64,16 @@ pub enum Limit {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct HostCause(Arc<dyn Error + Send + Sync>);
+pub struct HostCause(Owned<Arc<dyn Error + Send + Sync>>);
 
 impl HostCause {
     pub(crate) fn new(error: impl Error + Send + Sync + 'static) -> HostCause {
-        HostCause(Arc::new(error))
+        HostCause(Owned::new(Arc::new(error)))
     }
 
     /// The error.
     pub fn get(&self) -> &(dyn Error + Send + Sync + 'static) {
-        &*self.0
+        &**self.0
     }
 
     /// The error, if it is of this type.

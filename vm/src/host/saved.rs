@@ -1,11 +1,10 @@
 //! What a host function has left of a call for its derivative, as long as the tape has it.
 
-use super::Saved;
-use crate::memory::stack::run_outside;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use super::{Saved, drop_guarded};
 use std::ptr::NonNull;
 
-/// What was saved, from a box. Records keep pointers to it, which a box that moves would make invalid.
+/// What was saved, from a box. Records keep pointers to it, which a box that moves would make invalid. It is made where
+/// the host's code runs, and wherever it goes in the middle of a run, what the host does then is guarded.
 #[derive(Debug)]
 pub(crate) struct SavedCell(NonNull<Saved>);
 
@@ -25,14 +24,7 @@ impl SavedCell {
 
 impl Drop for SavedCell {
     fn drop(&mut self) {
-        // SAFETY: it came out of a box, and the tape whose record had a pointer to it is gone. What the host does when
-        // it goes is the host's, as is the stack, and nothing of it unwinds.
-        unsafe {
-            run_outside(|| {
-                let place = self.0.as_ptr();
-                // There is nobody to tell of a panic here.
-                _ = catch_unwind(AssertUnwindSafe(|| drop(Box::from_raw(place))));
-            });
-        }
+        // SAFETY: it came out of a box, and the tape whose record had a pointer to it is gone.
+        drop_guarded(unsafe { Box::from_raw(self.0.as_ptr()) });
     }
 }

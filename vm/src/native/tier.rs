@@ -5,6 +5,7 @@ use super::{
 };
 use crate::bytecode::module::{Body, FuncId};
 use crate::code::{ByMode, Mode, Position};
+use crate::host::Panic;
 use crate::preparation::flow::ControlFlow;
 use crate::records::segment::SegmentCode;
 use crate::running::meter::Account;
@@ -736,7 +737,7 @@ const PANICKED: &str = "the generator panicked";
 /// Asks a generator for something; `None` if it panics. Nothing may unwind from here: the frames of native code and the
 /// ground of its stack are below.
 fn guarded<R>(ask: impl FnOnce() -> R) -> Option<R> {
-    catch_unwind(AssertUnwindSafe(ask)).ok()
+    catch_unwind(AssertUnwindSafe(ask)).map_err(Panic::new).ok()
 }
 
 impl Compiling {

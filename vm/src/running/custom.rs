@@ -24,7 +24,7 @@ use super::reverse::pair_adjoints;
 use super::structures::Copied;
 use super::worker::Worker;
 use crate::code::{Counts, Mode, Operator, OperatorSite};
-use crate::host::Saved;
+use crate::host::SavedCell;
 use crate::memory::heap::{self, Ref, planes};
 use crate::running::meter::Watch;
 use crate::sweep::Seed;
@@ -229,7 +229,7 @@ impl Worker {
         Flow { reach, older, is_recorded }: Flow,
         (args, results): (Registers, Registers),
         remaining: usize,
-        saved: Option<Saved>,
+        saved: Option<SavedCell>,
     ) -> Result<(), TrapKind> {
         let outer = self.exec.mode;
         // SAFETY: promised by the caller.
@@ -417,7 +417,7 @@ impl Worker {
         depth: u32,
         (args, results): (Registers, Registers),
         remaining: usize,
-        saved: Option<Saved>,
+        saved: Option<SavedCell>,
     ) -> Result<(), TrapKind> {
         let outer = self.exec.mode.depth();
         let outcome = self.exec.tape.reserve_slots((site.results.reals as u64) << depth)?;

@@ -11,19 +11,16 @@
 mod arguments;
 mod results;
 
-use super::alone::Alone;
 use super::registers::{Registers, roots};
 use super::worker::Worker;
 use crate::code::OperatorSite;
 use crate::embedding::convert::Maker;
-use crate::host::{HostCall, HostError, LinkedHost, Saved};
+use crate::host::{HostCall, HostError, LinkedHost, Panic, SavedCell, run_guarded};
 use crate::memory::heap::{Ref, Roots};
-use crate::memory::stack::run_outside;
 use crate::trap::TrapKind;
 use arguments::shown;
 use results::Results;
 use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A call of the function whose derivative is called.
 #[derive(Clone, Copy)]
@@ -82,7 +79,7 @@ impl Worker {
         registers: (Registers, Registers),
         saves: bool,
         original: Option<OriginalCall<'_>>,
-    ) -> Result<Option<Saved>, TrapKind> {
+    ) -> Result<Option<SavedCell>, TrapKind> {
         self.exec.heap.pause();
         // SAFETY: promised by the caller.
         let outcome = unsafe { self.run_paused(host, registers, saves, original) };
@@ -107,7 +104,7 @@ impl Worker {
         (args, results): (Registers, Registers),
         saves: bool,
         original: Option<OriginalCall<'_>>,
-    ) -> Result<(Option<Saved>, u64), HostError> {
+    ) -> Result<(Option<SavedCell>, u64), HostError> {
         let mode = self.exec.mode;
         // SAFETY: promised by the caller; nothing moves.
         let (shown, account, mut results) = unsafe {
@@ -119,25 +116,16 @@ impl Worker {
         };
         let saved = original.and_then(|call| call.saved);
         let call = || {
-            let _alone = Alone::begin();
             let mut call = HostCall::new(&shown, saved, account, (host.function.results(), &mut results));
             let kept = match saves {
-                true => host.function.call_saving(&mut call)?,
+                true => host.function.call_saving(&mut call)?.map(SavedCell::new),
                 false => host.function.call(&mut call).map(|()| None)?,
             };
             call.end()?;
             Ok(kept)
         };
-        // SAFETY: a panic is caught.
-        let outcome = unsafe { run_outside(|| catch_unwind(AssertUnwindSafe(call))) };
-        let kept =
-            outcome.unwrap_or_else(|panic| Err(HostError::new(format_args!("it panicked: {}", text(&*panic)))))?;
+        let panicked = |panic: Panic| Err(HostError::new(format_args!("it panicked: {}", panic.text())));
+        let kept = run_guarded(call).unwrap_or_else(panicked)?;
         Ok((kept, results.end()?))
     }
-}
-
-/// What a panic says.
-fn text(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it says nothing")
 }

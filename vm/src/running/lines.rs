@@ -15,10 +15,10 @@ use super::program::Program;
 use super::trace::Place;
 use super::worker::Worker;
 use crate::bytecode::module::SourcePlace;
+use crate::host::{Panic, run_guarded};
 use crate::trap::{Limit, TrapKind};
 use std::any::Any;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -34,9 +34,10 @@ pub struct TraceLine<'a> {
 
 /// A host that listens to what programs trace.
 ///
-/// It is called in the middle of a run, by the thread that runs, with 2 MiB of stack or more; lines of a run come one
-/// after the other, in the order of the run from left to right, whatever threads there are. If it panics, the run
-/// stops, and the panic goes on in who has called.
+/// It is called in the middle of a run, by the thread that runs, on that thread's own stack; lines of a run come one
+/// after the other, in the order of the run from left to right, whatever threads there are. What it calls of the
+/// machine stays on the thread, if that is one of a pool. If it panics, the run stops, and the panic goes on in who has
+/// called.
 ///
 /// ```
 /// use dualvm_vm::engine::Listener;
@@ -137,7 +138,7 @@ impl Lines {
 pub(crate) struct Listening<'a> {
     listener: &'a Listener,
     /// What it has panicked with.
-    panicked: Mutex<Option<Box<dyn Any + Send>>>,
+    panicked: Mutex<Option<Panic>>,
 }
 
 impl<'a> Listening<'a> {
@@ -147,7 +148,7 @@ impl<'a> Listening<'a> {
 
     /// What the host's listener has panicked with.
     pub(crate) fn into_panic(self) -> Option<Box<dyn Any + Send>> {
-        self.panicked.into_inner().unwrap_or_else(PoisonError::into_inner)
+        self.panicked.into_inner().unwrap_or_else(PoisonError::into_inner).map(Panic::into_payload)
     }
 
     fn tell(&self, program: &Program, line: &Line) -> Result<(), TrapKind> {
@@ -157,9 +158,8 @@ impl<'a> Listening<'a> {
         }
         let place = program.source_place(line.place);
         let told = TraceLine { text: &line.text, place: place.as_ref() };
-        // The run stands on a stack of its own, which nothing may unwind.
-        catch_unwind(AssertUnwindSafe(|| self.listener.tell(&told))).map_err(|payload| {
-            *panicked = Some(payload);
+        run_guarded(|| self.listener.tell(&told)).map_err(|panic| {
+            *panicked = Some(panic);
             TrapKind::Cancelled
         })
     }

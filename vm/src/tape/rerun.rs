@@ -8,7 +8,7 @@
 
 use super::Tape;
 use crate::code::OperatorSite;
-use crate::host::Saved;
+use crate::host::{Saved, SavedCell};
 use crate::memory::heap::Ref;
 use crate::records::{Kind, link};
 use crate::trap::Limit;
@@ -54,7 +54,7 @@ pub(crate) struct Repeat {
     /// What the functions of the host's have given that it has called: a digest, the same when it runs again.
     pub(crate) digest: u64,
     /// What a function of the host's has saved for its derivative.
-    pub(crate) saved: Option<Saved>,
+    pub(crate) saved: Option<SavedCell>,
 }
 
 /// Lists of the node of a rerun, to be filled.

@@ -150,8 +150,7 @@ impl SlabWriter {
     }
 
     /// Keeps what belongs to a record as long as the tape. Returns where it is, which doesn't move.
-    pub(super) fn save(&mut self, saved: Saved) -> *const Saved {
-        let cell = SavedCell::new(saved);
+    pub(super) fn save(&mut self, cell: SavedCell) -> *const Saved {
         let place = cell.place();
         self.saved.push(cell);
         place
