@@ -39,7 +39,8 @@
 //!   of a call may be needed again when derivatives are computed, and it is called again then. Where that gives other
 //!   results, the run ends with [`TrapKind::ImpureHost`](crate::trap::TrapKind::ImpureHost).
 //! - It runs on the stack of the thread that it is called on, not on one of the machine's, and may use the machine
-//!   itself; what it calls stays on that thread, if it is one of a pool. Its time counts towards the deadline, and if
+//!   itself; what it calls stays on that thread, if it is one of a pool, and nests up to 64 deep there, beyond which it
+//!   ends with [`Limit::Depth`](crate::trap::Limit::Depth). Its time counts towards the deadline, and if
 //!   it takes long it should look at that: [`HostCall::check`].
 //! - Its errors, and panics if those unwind, are traps of the program with its text:
 //!   [`TrapKind::Host`](crate::trap::TrapKind::Host). What it saves for a derivative, and the causes of its errors, may

@@ -24,6 +24,7 @@ pub(crate) mod kinks;
 pub(crate) mod limits;
 pub(crate) mod lines;
 pub(crate) mod meter;
+pub(crate) mod nesting;
 mod once;
 mod operators;
 pub(crate) mod program;

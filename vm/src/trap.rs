@@ -27,7 +27,8 @@ pub enum Limit {
     LiveBytes,
     /// Bytes of tape and of adjoints.
     TapeBytes,
-    /// Frames.
+    /// Frames; or runs that the host begins in the middle of others, of which a thread may have 64, as far as its stack
+    /// suffices.
     Depth,
     /// Bytes of one stack of the run, as far as [`Config::stack_bytes`](crate::engine::Config::stack_bytes) lets it
     /// grow.

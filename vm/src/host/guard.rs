@@ -3,6 +3,7 @@
 
 use crate::memory::stack::run_outside;
 use crate::running::alone::Alone;
+use crate::running::nesting::InHost;
 use std::any::Any;
 use std::fmt;
 use std::mem::ManuallyDrop;
@@ -14,7 +15,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// of the host's: see [`Owned`].
 pub(crate) fn run_guarded<R>(body: impl FnOnce() -> R) -> Result<R, Panic> {
     let caught = || {
-        let _alone = Alone::begin();
+        let (_alone, _in_host) = (Alone::begin(), InHost::begin());
         catch_unwind(AssertUnwindSafe(body))
     };
     // SAFETY: a panic is caught.

@@ -32,7 +32,15 @@ use crate::trap::Limit;
 use std::marker::PhantomData;
 use system::Region;
 
-pub(crate) use system::{run_outside, stack_pointer};
+pub(crate) use system::{own_stack, run_outside, stack_pointer};
+
+/// The stack that the system has given the thread.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OwnStack {
+    pub(crate) bytes: usize,
+    /// How much is left of it below the running function.
+    pub(crate) left: usize,
+}
 
 /// What a job of the host's own has of the stack of a run that waits on the same thread, in bytes: as much as a thread
 /// gets if nobody says how much. See [`Config::pool`](crate::engine::Config::pool).

@@ -7,6 +7,7 @@
 //! interpreted functions never come here: the dispatch loop of [`super::interp`] pushes a frame.
 
 use super::meter::Meter;
+use super::nesting;
 use super::program::Program;
 use super::registers::{Gathered, Registers, scatter};
 use super::trace::Place;
@@ -50,7 +51,8 @@ impl Worker {
         info: &RunInfo<'_>,
     ) -> Result<(), TrapKind> {
         let mut meter = Meter::new(info.account, None);
-        let outcome = meter.refill_alone(0).and_then(|slice| {
+        let begins = nesting::check().map_err(TrapKind::from).and_then(|()| meter.refill_alone(0));
+        let outcome = begins.and_then(|slice| {
             (self.exec.fuel, self.exec.program, self.exec.mode) = (slice, program, mode);
             (self.exec.meter, self.exec.info) = ((&raw mut meter).cast(), (&raw const *info).cast());
             self.exec.listens = info.listening.is_some();
@@ -67,7 +69,7 @@ impl Worker {
             outcome
         });
         if outcome.is_err() && self.exec.trace.is_empty() {
-            // Not even the first frame had room, or no fuel.
+            // Not even the first frame had room, or no fuel, or too many runs are in the middle of each other.
             self.exec.trace.push(Place { func: entry.func(), mode, position: Position(0) });
         }
         outcome

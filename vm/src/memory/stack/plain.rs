@@ -4,7 +4,7 @@
 //! Banks are ordinary memory. Native stacks are the thread's own: deep chains of forks need threads with large stacks,
 //! and there is no native code.
 
-use super::Direction;
+use super::{Direction, OwnStack};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr;
 
@@ -79,6 +79,11 @@ pub(super) fn leaving_some<R>(take: impl FnOnce() -> Option<R>) -> Option<R> {
 /// A frame at the top of the stack that [`Region`] pretends to be: there is always room below.
 pub(crate) fn stack_pointer() -> usize {
     usize::MAX - 1
+}
+
+/// Nobody knows: see [`stack_pointer`].
+pub(crate) fn own_stack() -> Option<OwnStack> {
+    None
 }
 
 /// Runs `body`.

@@ -1,7 +1,7 @@
 //! Stacks as the system gives them: address space with guard pages, which grows where it is; and running on it.
 
-use super::{Direction, EXTENT_MIN, EXTENT_STEP, places};
-use std::cell::Cell;
+use super::{Direction, EXTENT_MIN, EXTENT_STEP, OwnStack, places};
+use std::cell::{Cell, OnceCell};
 use std::ops::Range;
 use std::ptr;
 use std::sync::OnceLock;
@@ -338,6 +338,38 @@ pub(crate) fn stack_pointer() -> usize {
 thread_local! {
     /// Where the thread's own stack was left for one of a run; 0 while the thread is on its own.
     static LEFT_AT: Cell<usize> = const { Cell::new(0) };
+}
+
+/// The thread's own stack, if it is known where that is, and the running function stands there: a host may have stacks
+/// of its own, for coroutines.
+pub(crate) fn own_stack() -> Option<OwnStack> {
+    thread_local!(static PLACE: OnceCell<Option<Range<usize>>> = const { OnceCell::new() });
+    let here = stack_pointer();
+    let of_place =
+        |place: &Range<usize>| place.contains(&here).then(|| OwnStack { bytes: place.len(), left: here - place.start });
+    PLACE.with(|place| place.get_or_init(place_of_own_stack).as_ref().and_then(of_place))
+}
+
+/// Where the system has put the stack of this thread.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+fn place_of_own_stack() -> Option<Range<usize>> {
+    let mut attributes = std::mem::MaybeUninit::uninit();
+    let (mut start, mut bytes) = (ptr::null_mut(), 0);
+    // SAFETY: the first call writes the attributes of a thread that runs, or fails. Then they are read and given back.
+    unsafe {
+        if libc::pthread_getattr_np(libc::pthread_self(), attributes.as_mut_ptr()) != 0 {
+            return None;
+        }
+        let outcome = libc::pthread_attr_getstack(attributes.as_ptr(), &raw mut start, &raw mut bytes);
+        libc::pthread_attr_destroy(attributes.as_mut_ptr());
+        (outcome == 0).then(|| start.addr()..start.addr() + bytes)
+    }
+}
+
+/// Others don't say, or not of the first thread, whose stack grows.
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+fn place_of_own_stack() -> Option<Range<usize>> {
+    None
 }
 
 /// Runs `body` on the stack of these bytes, from the top.
