@@ -6,9 +6,12 @@
 mod hosted;
 
 use dualvm::flat::LeafKind;
-use dualvm::{CallOptions, Error, Function, HostFunction, Jit, Limit, Linker, Listener, TrapKind, Value};
+use dualvm::{
+    CallOptions, CancelHandle, Error, Function, HostFunction, Jit, Limit, Limits, Linker, Listener, TrapKind, Value,
+};
 use hosted::main_of;
 use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
 
 /// A function that is known once a program that calls it is there.
 type Known = Arc<OnceLock<Function>>;
@@ -145,5 +148,129 @@ fn a_listener_that_calls_what_it_listens_to_ends_as_well() {
         assert_eq!(*count, 65);
         let trap = error.as_ref().and_then(Error::trap).expect("the innermost call has trapped");
         assert_eq!(trap.kind, TrapKind::Limit(Limit::Depth));
+    }
+}
+
+/// A program that ends if it is told to.
+const FOREVER: &str = "def main (x : Real) : Real = loop y = x while y < 1e300 do (y + x) / 2";
+
+const THROUGH: &str = "
+    import host \"inner\" : Real -> Real
+    def main (x : Real) : Real = inner x";
+
+/// A program as the host's function `inner`, within what is left of the run that calls it.
+fn within(inner: Function, charges: bool) -> Linker {
+    let inner = HostFunction::flat(&[LeafKind::Real], &[LeafKind::Real], move |call| {
+        let (value, stats) = inner.call_with(&[call.real(0).into()], &call.nested_options())?;
+        if charges {
+            call.charge(stats.instructions);
+        }
+        call.give(value.as_real().expect("it is a real"))
+    });
+    let mut linker = Linker::new();
+    linker.define("inner", inner);
+    linker
+}
+
+#[test]
+fn time_and_cancellation_of_a_run_are_those_of_what_its_host_calls() {
+    let args = [Value::Real(1.0)];
+    for jit in [Jit::Off, Jit::Always] {
+        let main = main_of(THROUGH, &within(main_of(FOREVER, &Linker::new(), jit, 1), false), jit, 1);
+        let began = Instant::now();
+        let limits = Limits { deadline: Some(Duration::from_millis(200)), ..Limits::default() };
+        let error = main.call_with(&args, &CallOptions::with_limits(limits)).unwrap_err();
+        assert!(error.is_limit(), "{error}");
+        // A time for the call counts like one for its end.
+        let options = CallOptions::default().ending_at(Instant::now() + Duration::from_millis(100));
+        let error = main.call_with(&args, &options).unwrap_err();
+        assert!(error.is_limit(), "{error}");
+        assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+
+        let handle = CancelHandle::new();
+        let options = CallOptions::default().cancelled_by(&handle);
+        let error = std::thread::scope(|scope| {
+            let run = scope.spawn(|| main.call_with(&args, &options).map(|_| ()).unwrap_err());
+            std::thread::sleep(Duration::from_millis(50));
+            handle.cancel();
+            run.join().expect("it ends")
+        });
+        assert!(error.is_cancelled(), "{error}");
+    }
+}
+
+/// The limit of which a call inside of the host's function has told.
+fn inner_limit(error: &Error) -> Limit {
+    let kind = |error: &Error| error.trap().unwrap_or_else(|| panic!("{error}")).kind.clone();
+    let TrapKind::Host { cause: Some(cause), .. } = kind(error) else { panic!("{error}") };
+    let TrapKind::Limit(limit) = kind(cause.downcast_ref().expect("it is the machine's")) else { panic!("{error}") };
+    limit
+}
+
+#[test]
+fn fuel_and_depth_of_a_run_are_those_of_what_its_host_calls() {
+    let deep = "def main (x : Real) : Real = if x < 0.5 then 0 else 1 + main (x - 1)";
+    for jit in [Jit::Off, Jit::Always] {
+        let main = main_of(THROUGH, &within(main_of(FOREVER, &Linker::new(), jit, 1), false), jit, 1);
+        let limits = Limits { fuel: 1_000_000, ..Limits::default() };
+        let error = main.call_with(&[Value::Real(1.0)], &CallOptions::with_limits(limits)).unwrap_err();
+        assert_eq!(inner_limit(&error), Limit::Fuel);
+
+        let down = main_of(THROUGH, &within(main_of(deep, &Linker::new(), jit, 1), false), jit, 1);
+        let limits = Limits { depth: 100, ..Limits::default() };
+        let call = |x: f64| down.call_with(&[Value::Real(x)], &CallOptions::with_limits(limits.clone()));
+        assert_eq!(call(90.0).unwrap_or_else(|error| panic!("{error}")).0, Value::Real(90.0));
+        assert_eq!(inner_limit(&call(10_000.0).unwrap_err()), Limit::Depth);
+    }
+}
+
+/// Fuel that the host has charged counts as if the program had used it, on all engines.
+#[test]
+fn fuel_that_is_charged_is_used() {
+    let work = "def main (x : Real) : Real = loop y = x for i < 10000 do y + 1";
+    let text = "
+        import host \"inner\" : Real -> Real
+        def main (n : Int) : Real = loop y = 0.0 for i < n do inner y";
+    let args = [Value::Int(100)];
+    let fuels = [(Jit::Off, 1), (Jit::Always, 1), (Jit::Off, 3)].map(|(jit, threads)| {
+        let inner = main_of(work, &Linker::new(), jit, 1);
+        let (_, once) = inner.call_with(&[Value::Real(0.0)], &CallOptions::default()).expect("it ends");
+        let [main, charged] = [false, true].map(|charges| main_of(text, &within(inner.clone(), charges), jit, threads));
+        let (value, without) = main.call_with(&args, &CallOptions::default()).expect("it ends");
+        let (same, with) = charged.call_with(&args, &CallOptions::default()).expect("it ends");
+        assert_eq!((value, same), (Value::Real(1e6), Value::Real(1e6)));
+        assert_eq!(with.instructions, without.instructions + 100 * once.instructions);
+        // With all of it but one, the run or what is called last has too little.
+        let limited =
+            |fuel: u64| charged.call_with(&args, &CallOptions::with_limits(Limits { fuel, ..Limits::default() }));
+        assert!(limited(with.instructions).is_ok());
+        let error = limited(with.instructions - 1).unwrap_err();
+        assert_eq!(error.trap().expect("it traps").kind, TrapKind::Limit(Limit::Fuel), "{error}");
+        let error = limited(with.instructions / 2 + once.instructions / 2).unwrap_err();
+        assert_eq!(inner_limit(&error), Limit::Fuel);
+        with.instructions
+    });
+    assert_eq!(fuels[1..], [fuels[0]; 2]);
+}
+
+#[test]
+fn more_may_be_charged_than_there_is() {
+    let greedy = |fuel: u64| {
+        HostFunction::flat(&[LeafKind::Real], &[LeafKind::Real], move |call| {
+            call.charge(fuel);
+            call.charge(fuel);
+            let left = call.nested_options().limits.expect("they have limits").fuel;
+            assert_eq!(left, 0);
+            call.give(1.0)
+        })
+    };
+    for fuel in [u64::MAX, u64::MAX / 2, 1 << 60] {
+        for jit in [Jit::Off, Jit::Always] {
+            let mut linker = Linker::new();
+            linker.define("inner", greedy(fuel));
+            let main = main_of(THROUGH, &linker, jit, 1);
+            let error = main.call(&[Value::Real(1.0)]).unwrap_err();
+            assert_eq!(error.trap().expect("it traps").kind, TrapKind::Limit(Limit::Fuel), "{error}");
+        }
     }
 }

@@ -41,7 +41,8 @@
 //! - It runs on the stack of the thread that it is called on, not on one of the machine's, and may use the machine
 //!   itself; what it calls stays on that thread, if it is one of a pool, and nests up to 64 deep there, beyond which it
 //!   ends with [`Limit::Depth`](crate::trap::Limit::Depth). Its time counts towards the deadline, and if
-//!   it takes long it should look at that: [`HostCall::check`].
+//!   it takes long it should look at that: [`HostCall::check`]. Other limits of the run are not those of what it calls,
+//!   unless it hands them on: [`HostCall::nested_options`].
 //! - Its errors, and panics if those unwind, are traps of the program with its text:
 //!   [`TrapKind::Host`](crate::trap::TrapKind::Host). What it saves for a derivative, and the causes of its errors, may
 //!   be dropped in the middle of a run, on the stack of the thread as well. Nobody hears of a panic there.
@@ -54,7 +55,7 @@ mod tensor;
 mod transpose;
 mod typed;
 
-pub(crate) use call::Sink;
+pub(crate) use call::{CallingRun, Sink};
 pub use call::{HostCall, HostError};
 pub(crate) use guard::{Owned, Panic, drop_guarded, run_guarded};
 pub(crate) use linked::{Form, LinkedHost, Misfit, Part};
@@ -168,7 +169,8 @@ impl HostFunction {
     /// A function of a closure that takes and gives [`HostValue`]s: `f64`, `i64`, `bool`, vectors and tensors of these,
     /// and tuples of such. It takes up to six, and may give a `Result`, whose error is a trap's text. What it takes has
     /// to be said where the closure is written. Arrays and lists come as vectors of their own, matrices and tensors as
-    /// [`Tensor`](crate::typed::Tensor)s.
+    /// [`Tensor`](crate::typed::Tensor)s. It doesn't see the call: one that asks for its limits is made by
+    /// [`HostFunction::flat`].
     ///
     /// ```
     /// use dualvm_vm::host::HostFunction;

@@ -1,9 +1,11 @@
 //! What a host function sees of a call, and where its results go.
 
+use crate::engine::{CallOptions, Limits};
 use crate::flat::{FlatValue, LeafKind};
 use crate::running::meter::Account;
 use crate::trap::{HostCause, TrapKind};
 use std::any::Any;
+use std::cell::Cell;
 use std::fmt;
 
 /// Why a host function gives no results.
@@ -71,11 +73,24 @@ pub(crate) trait Sink {
     fn ints(&mut self, ns: &[i64]) -> Result<(), HostError>;
 }
 
+/// The run that a call is a part of.
+#[derive(Clone, Copy)]
+pub(crate) struct CallingRun<'c> {
+    pub(crate) account: &'c Account,
+    pub(crate) limits: &'c Limits,
+    /// Fuel that it has left when the call begins.
+    pub(crate) fuel: u64,
+    /// Frames that may nest in it.
+    pub(crate) depth: usize,
+    /// Fuel that the host has charged it.
+    pub(crate) charged: &'c Cell<u64>,
+}
+
 /// A call of a host function: its arguments, in order, and the way for its results.
 pub struct HostCall<'c> {
     args: &'c [FlatValue<'c>],
     saved: Option<&'c (dyn Any + Send + Sync)>,
-    account: &'c Account,
+    run: CallingRun<'c>,
     sink: &'c mut dyn Sink,
     /// What is to be given.
     results: &'c [LeafKind],
@@ -94,10 +109,10 @@ impl<'c> HostCall<'c> {
     pub(crate) fn new(
         args: &'c [FlatValue<'c>],
         saved: Option<&'c (dyn Any + Send + Sync)>,
-        account: &'c Account,
+        run: CallingRun<'c>,
         (results, sink): (&'c [LeafKind], &'c mut dyn Sink),
     ) -> Self {
-        HostCall { args, saved, account, sink, results, given: 0, is_open: false }
+        HostCall { args, saved, run, sink, results, given: 0, is_open: false }
     }
 
     /// All arguments. Arrays and tensors are where the machine has them; lists are copies.
@@ -220,10 +235,52 @@ impl<'c> HostCall<'c> {
     /// # Errors
     /// If its deadline has passed or it was cancelled. Whoever gives this error on ends the run with that.
     pub fn check(&self) -> Result<(), HostError> {
-        match self.account.is_stopped() {
+        match self.run.account.is_stopped() {
             true => Err(HostError::stop(TrapKind::Cancelled)),
-            false => self.account.poll().map_err(HostError::stop),
+            false => self.run.account.poll().map_err(HostError::stop),
         }
+    }
+
+    /// Options for calls of the machine inside of this one, which keep them within the limits of the run that has
+    /// called. Without these a call has the limits of its engine, as anywhere: it knows nothing of the run around it.
+    ///
+    /// Such a call may use what the run has left of fuel, of time, of frames and of compilation, and ends when it is
+    /// cancelled. Memory is not shared: it has as much as the run may use. Time passes for both; other things that it
+    /// uses are not taken from the run, unless the host says so for fuel: [`HostCall::charge`]. While a run has several
+    /// tasks at a time, fuel that others of them have at hand counts as used.
+    ///
+    /// ```
+    /// use dualvm_vm::engine::Function;
+    /// use dualvm_vm::flat::LeafKind;
+    /// use dualvm_vm::host::HostFunction;
+    ///
+    /// /// Calls a function of one real as a host function.
+    /// fn hosted(function: Function) -> HostFunction {
+    ///     HostFunction::flat(&[LeafKind::Real], &[LeafKind::Real], move |call| {
+    ///         let (value, stats) = function.call_with(&[call.real(0).into()], &call.nested_options())?;
+    ///         call.charge(stats.instructions);
+    ///         call.give(value.as_real().ok_or_else(|| dualvm_vm::host::HostError::new("it gives no real"))?)
+    ///     })
+    /// }
+    /// ```
+    pub fn nested_options(&self) -> CallOptions {
+        let CallingRun { account, limits, fuel, depth, charged } = self.run;
+        let limits = Limits {
+            fuel: fuel.saturating_sub(charged.get()),
+            deadline: None,
+            depth,
+            compile_time: account.compile_time_left().min(limits.compile_time),
+            ..limits.clone()
+        };
+        let mut options = CallOptions::with_limits(limits);
+        (options.cancel, options.ends_at) = (account.cancel_handle().cloned(), account.ends_at());
+        options
+    }
+
+    /// Charges the run that has called with fuel, such as a call inside of this one has used. If it has not so much
+    /// left, it ends when this call returns.
+    pub fn charge(&mut self, fuel: u64) {
+        self.run.charged.set(self.run.charged.get().saturating_add(fuel));
     }
 
     /// Calls another function in the time of this call.
@@ -233,7 +290,7 @@ impl<'c> HostCall<'c> {
         args: &[FlatValue<'_>],
     ) -> Result<Vec<Recorded>, HostError> {
         let mut sink = Vec::new();
-        let mut call = HostCall::new(args, None, self.account, (function.results(), &mut sink));
+        let mut call = HostCall::new(args, None, self.run, (function.results(), &mut sink));
         function.call(&mut call)?;
         call.end()?;
         Ok(sink)

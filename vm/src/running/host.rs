@@ -15,12 +15,13 @@ use super::registers::{Registers, roots};
 use super::worker::Worker;
 use crate::code::OperatorSite;
 use crate::embedding::convert::Maker;
-use crate::host::{HostCall, HostError, LinkedHost, Panic, SavedCell, run_guarded};
+use crate::host::{CallingRun, HostCall, HostError, LinkedHost, Panic, SavedCell, run_guarded};
 use crate::memory::heap::{Ref, Roots};
 use crate::trap::TrapKind;
 use arguments::shown;
 use results::Results;
 use std::any::Any;
+use std::cell::Cell;
 
 /// A call of the function whose derivative is called.
 #[derive(Clone, Copy)]
@@ -61,7 +62,7 @@ impl Worker {
             if flow.is_any() && !host.is_differentiable() {
                 return Err(TrapKind::HostDerivative { function: host.name.to_string(), order: host.order + 1 });
             }
-            let saved = self.run_host(host, (args, results), flow.is_recorded, original)?;
+            let saved = self.run_host(host, (args, results), remaining, flow.is_recorded, original)?;
             if flow.is_any() {
                 self.attach(site, flow, (args, results), remaining, saved)?;
             }
@@ -77,20 +78,41 @@ impl Worker {
         &mut self,
         host: &LinkedHost,
         registers: (Registers, Registers),
+        remaining: usize,
         saves: bool,
         original: Option<OriginalCall<'_>>,
     ) -> Result<Option<SavedCell>, TrapKind> {
         self.exec.heap.pause();
-        // SAFETY: promised by the caller.
-        let outcome = unsafe { self.run_paused(host, registers, saves, original) };
+        let charged = Cell::new(0);
+        // SAFETY: promised by the caller; **Running**, so account and limits outlive the call.
+        let outcome = unsafe {
+            let (account, limits) = (self.exec.account(), self.exec.info().limits);
+            let fuel = account.fuel_left(self.exec.fuel);
+            let run = CallingRun { account, limits, fuel, depth: remaining, charged: &charged };
+            self.run_paused(host, registers, run, saves, original)
+        };
         self.exec.heap.resume();
-        let (kept, digest) = outcome.map_err(|error| error.trap(&host.name))?;
+        self.exec.fuel = self.exec.fuel.saturating_sub_unsigned(charged.get());
+        let (kept, digest) = match outcome {
+            Ok(given) => given,
+            Err(error) => {
+                // A call of the host's that was stopped because this run has to stop is no error of the host's.
+                // SAFETY: **Running**.
+                unsafe { self.exec.account() }.poll()?;
+                return Err(error.trap(&host.name));
+            }
+        };
         if host.order == 0 {
             self.exec.host_digest = self.exec.host_digest.wrapping_add(digest);
         }
-        // No fuel was paid for it.
         // SAFETY: **Running**.
-        unsafe { self.exec.account() }.poll()?;
+        unsafe {
+            if self.exec.fuel < 0 {
+                self.exec.fuel = self.refill(self.exec.fuel)?;
+            }
+            // Its time cost no fuel.
+            self.exec.account().poll()?;
+        }
         Ok(kept)
     }
 
@@ -102,21 +124,21 @@ impl Worker {
         &mut self,
         host: &LinkedHost,
         (args, results): (Registers, Registers),
+        run: CallingRun<'_>,
         saves: bool,
         original: Option<OriginalCall<'_>>,
     ) -> Result<(Option<SavedCell>, u64), HostError> {
         let mode = self.exec.mode;
         // SAFETY: promised by the caller; nothing moves.
-        let (shown, account, mut results) = unsafe {
-            let account = self.exec.account();
-            let mut maker = Maker::new(&mut self.exec.heap, None, account);
+        let (shown, mut results) = unsafe {
+            let mut maker = Maker::new(&mut self.exec.heap, None, run.account);
             let shown = shown(&host.args, args, mode.depth(), &mut maker)?;
             let depth = (mode.depth(), mode.is_recording());
-            (shown, account, Results::new(host, maker, results, depth, original))
+            (shown, Results::new(host, maker, results, depth, original))
         };
         let saved = original.and_then(|call| call.saved);
         let call = || {
-            let mut call = HostCall::new(&shown, saved, account, (host.function.results(), &mut results));
+            let mut call = HostCall::new(&shown, saved, run, (host.function.results(), &mut results));
             let kept = match saves {
                 true => host.function.call_saving(&mut call)?.map(SavedCell::new),
                 false => host.function.call(&mut call).map(|()| None)?,

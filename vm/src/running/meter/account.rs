@@ -165,6 +165,27 @@ impl Account {
         self.granted.load(Ordering::Relaxed).wrapping_sub(left as u64)
     }
 
+    /// Fuel that is left, given what is left of the only execution's slice. Where there are several, the slices of the
+    /// others count as used.
+    pub(crate) fn fuel_left(&self, left: i64) -> u64 {
+        self.fuel_max.saturating_sub(self.used(left))
+    }
+
+    /// What cancels the run, if anything does.
+    pub(crate) fn cancel_handle(&self) -> Option<&CancelHandle> {
+        self.cancel.as_ref()
+    }
+
+    /// When the run has to have ended.
+    pub(crate) fn ends_at(&self) -> Option<Instant> {
+        self.deadline
+    }
+
+    /// Time that the run may still spend on compiling.
+    pub(crate) fn compile_time_left(&self) -> Duration {
+        Duration::from_nanos(self.compiling_left.load(Ordering::Relaxed))
+    }
+
     /// Whether the host has cancelled the run or its time is up.
     #[inline]
     pub(crate) fn poll(&self) -> Result<(), TrapKind> {
