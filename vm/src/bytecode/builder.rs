@@ -37,7 +37,8 @@ typed_register!(
     RefReg, Ref
 );
 
-/// A place in a function that jumps can name before it is known.
+/// A place in a function that jumps can name before it is known. It is for the builder that made it: another one takes
+/// it for its own label of the same number, or says [`BuildError::UnknownLabel`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Label(u32);
 
@@ -51,6 +52,10 @@ pub enum BuildError {
     TooManyRegisters(Bank),
     /// A label that a jump names was never bound.
     UnboundLabel,
+    /// A jump names a label that this builder has not made, or one is bound.
+    UnknownLabel,
+    /// A label was bound to a second place.
+    LabelBoundTwice,
 }
 
 impl fmt::Display for BuildError {
@@ -59,6 +64,8 @@ impl fmt::Display for BuildError {
             BuildError::Pack(error) => error.fmt(f),
             BuildError::TooManyRegisters(bank) => write!(f, "more than 65536 {bank:?} registers in one function"),
             BuildError::UnboundLabel => write!(f, "a jump names a label that was never bound"),
+            BuildError::UnknownLabel => write!(f, "a label is used that this builder has not made"),
+            BuildError::LabelBoundTwice => write!(f, "a label is bound to two places"),
         }
     }
 }
@@ -143,9 +150,16 @@ impl ModuleBuilder {
         &self.module.types[id.0 as usize]
     }
 
-    /// Replaces a declared type's definition.
+    /// Replaces a type's definition. [`ModuleBuilder::intern_type`] no longer gives this type for the definition that
+    /// it had, nor for the new one.
+    ///
+    /// # Panics
+    /// If the module has no such type.
     pub fn set_type(&mut self, id: TypeId, def: TypeDef) {
-        self.module.types[id.index()] = def;
+        let before = std::mem::replace(&mut self.module.types[id.index()], def);
+        if self.types.get(&before) == Some(&id) {
+            self.types.remove(&before);
+        }
     }
 
     /// A new data type for interfaces. One that refers to itself is declared without constructors first and set with
@@ -354,7 +368,8 @@ impl FunctionBuilder {
         self.function.body.code.len() as u32
     }
 
-    /// Appends an instruction.
+    /// Appends an instruction. An [`Operand::Target`] is the number of a label here, counted from 0 in the order in which
+    /// [`FunctionBuilder::new_label`] made them, and becomes that of an instruction in [`FunctionBuilder::finish`].
     pub fn emit(&mut self, op: Op, operands: &[Operand]) {
         let inst = self.position();
         let last = self.function.body.locations.last().map(|last| (last.place, last.call));
@@ -384,9 +399,18 @@ impl FunctionBuilder {
         Label(self.labels.len() as u32 - 1)
     }
 
-    /// Binds a label to the next instruction.
+    /// Binds a label to the next instruction, once.
     pub fn bind(&mut self, label: Label) {
-        self.labels[label.0 as usize] = Some(self.position());
+        let here = self.position();
+        let error = match self.labels.get_mut(label.0 as usize) {
+            Some(place @ None) => {
+                *place = Some(here);
+                return;
+            }
+            Some(Some(_)) => BuildError::LabelBoundTwice,
+            None => BuildError::UnknownLabel,
+        };
+        self.error.get_or_insert(error);
     }
 
     /// A real constant in a new register.
@@ -630,7 +654,10 @@ impl FunctionBuilder {
             }
         }
         let labels = self.labels;
-        let resolve = |label: u32| labels[label as usize].ok_or(BuildError::UnboundLabel);
+        let resolve = |label: u32| match labels.get(label as usize) {
+            Some(place) => place.ok_or(BuildError::UnboundLabel),
+            None => Err(BuildError::UnknownLabel),
+        };
         let body = &mut self.function.body;
         for target in &mut body.targets {
             *target = resolve(*target)?;
@@ -692,3 +719,72 @@ macro_rules! define_scalar_methods {
     };
 }
 for_each_instruction!(define_scalar_methods);
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::bytecode::module::ValueType::Real;
+
+    fn built(build: impl FnOnce(&mut FunctionBuilder)) -> Result<Function, BuildError> {
+        let mut f = FunctionBuilder::new("f", &[], &[]);
+        build(&mut f);
+        f.finish()
+    }
+
+    #[test]
+    fn labels_are_bound_once_and_by_their_builder() {
+        let good = built(|f| {
+            let end = f.new_label();
+            f.emit(Op::Jump, &[Operand::Target(0)]);
+            f.bind(end);
+            f.ret(&[]);
+        });
+        assert_eq!(good.expect("the label is number 0").body.code[0].low(), 1);
+        let unknown = |build: &dyn Fn(&mut FunctionBuilder)| {
+            assert_eq!(built(|f| build(f)), Err(BuildError::UnknownLabel));
+        };
+        unknown(&|f| f.emit(Op::Jump, &[Operand::Target(0)]));
+        let index = |f: &mut FunctionBuilder| f.int_const(0);
+        unknown(&|f| {
+            let (index, label) = (index(f), f.new_label());
+            f.bind(label);
+            f.emit(Op::Branch, &[Operand::Use(index.into()), Operand::Target(0), Operand::Target(u32::MAX)]);
+        });
+        let foreign = Label(7);
+        unknown(&|f| f.jump(foreign));
+        unknown(&|f| f.bind(foreign));
+        unknown(&|f| {
+            let (index, label) = (index(f), f.new_label());
+            f.bind(label);
+            f.switch(index, &[label, foreign], label);
+        });
+        let twice = built(|f| {
+            let label = f.new_label();
+            f.bind(label);
+            f.jump(label);
+            f.bind(label);
+        });
+        assert_eq!(twice, Err(BuildError::LabelBoundTwice));
+        let never = built(|f| {
+            let label = f.new_label();
+            f.jump(label);
+        });
+        assert_eq!(never, Err(BuildError::UnboundLabel));
+    }
+
+    #[test]
+    fn a_type_that_was_replaced_is_not_given_for_what_it_was() {
+        let mut module = ModuleBuilder::new();
+        let reals = TypeDef::Array(Real);
+        let first = module.intern_type(reals.clone());
+        module.set_type(first, TypeDef::Array(ValueType::Int));
+        let second = module.intern_type(reals.clone());
+        assert_ne!(first, second);
+        assert_eq!(module.intern_type(reals.clone()), second);
+        assert_eq!(module.type_def(second), &reals);
+        // One that was never given for its definition leaves the one that is.
+        let declared = module.declare_type(reals.clone());
+        module.set_type(declared, TypeDef::Array(ValueType::Int));
+        assert_eq!(module.intern_type(reals), second);
+    }
+}
