@@ -384,6 +384,7 @@ fn every_example_is_compiled() {
             .unwrap_or_else(|error| panic!("{error}"));
         let def = module.def().clone();
         let module = load_into(&engine(Jit::Always), def.clone());
+        assert!(module.native_listing(dualvm_vm::module::FuncId(u32::MAX), Mode::PRIMAL).is_none());
         for n in 0..def.functions.len() as u32 {
             for mode in [Mode::PRIMAL, Mode::RECORDING] {
                 let listing = module.native_listing(dualvm_vm::module::FuncId(n), mode).expect("there is native code");

@@ -355,9 +355,10 @@ impl Module {
     }
 
     /// What the native code of a function looks like in a mode. `None` if the module has no
-    /// native code.
+    /// native code, or no such function.
     pub fn native_listing(&self, func: FuncId, mode: Mode) -> Option<Result<Listing, Refusal>> {
         let tier = self.program.tier.as_ref()?;
+        self.program.def.functions.get(func.index())?;
         Some(tier.listing(&self.program, func, mode))
     }
 
