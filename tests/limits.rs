@@ -340,6 +340,9 @@ fn tape_bytes_bound_records_and_adjoints() {
 fn depth_counts_frames_exactly() {
     let f = Programs::new().get("deep");
     let depth = |depth| with(Limits { depth, ..Limits::default() });
+    // The function itself has a frame.
+    assert_limit(f.call_with(&args(1.0, 0), &depth(0)), Limit::Depth);
+    assert_limit(f.value_and_grad_with(&args(1.0, 0), &depth(0)), Limit::Depth);
     for n in [0, 1, 2, 11, 12, 13, 23, 24, 25, 1000] {
         let frames = n as usize + 1;
         f.call_with(&args(1.0, n), &depth(frames)).unwrap();

@@ -16,7 +16,7 @@ use super::workers::RunInfo;
 use crate::bytecode::module::FuncId;
 use crate::code::{Counts, Mode, OperatorSite, Position};
 use crate::native::{Code, Status, Tier};
-use crate::trap::TrapKind;
+use crate::trap::{Limit, TrapKind};
 
 /// What a run of the host's begins with.
 #[derive(Clone, Copy, Debug)]
@@ -136,7 +136,7 @@ impl Worker {
     /// # Safety
     /// **Running**; there is room for the frame, and the arguments are of the parameters' types.
     unsafe fn run_at(&mut self, program: &Program, func: FuncId, base: Registers) -> Result<(), TrapKind> {
-        let remaining = self.exec.depth_max.saturating_sub(1);
+        let remaining = self.exec.depth_max.checked_sub(1).ok_or(TrapKind::Limit(Limit::Depth))?;
         if program.tier.is_none() && !program.nests(func) {
             // SAFETY: promised by the caller.
             return unsafe { self.activate(func, base, remaining) }.map(|_| ());

@@ -32,7 +32,7 @@ pub struct Limits {
     pub live_bytes: u64,
     /// Bytes that tape and adjoints may hold. Default: 8 GiB.
     pub tape_bytes: u64,
-    /// Frames of calls that have not returned. Default: 2,000,000.
+    /// Frames of calls that have not returned; that of the function which the host calls is one. Default: 2,000,000.
     pub depth: usize,
     /// Time that the call may spend on compiling to native code, on all its threads together. What would take longer
     /// stays interpreted; that is no error, and no result depends on it. One piece of code takes some milliseconds

@@ -15,7 +15,7 @@ use super::worker::Worker;
 use crate::code::{Counts, DEPTH_MAX, Operator, OperatorSite};
 use crate::memory::heap::{Ref, planes};
 use crate::memory::stack::stack_pointer;
-use crate::trap::TrapKind;
+use crate::trap::{Limit, TrapKind};
 use crate::word::Word;
 
 impl Worker {
@@ -62,7 +62,7 @@ impl Worker {
     /// # Safety
     /// **Running**; there is room for both, and what it takes is of the right types.
     pub(super) unsafe fn operate_at(&mut self, site: &OperatorSite, base: Registers) -> Result<(), TrapKind> {
-        let remaining = self.exec.depth_max.saturating_sub(1);
+        let remaining = self.exec.depth_max.checked_sub(1).ok_or(TrapKind::Limit(Limit::Depth))?;
         let ground = self.open_native()?;
         // SAFETY: promised by the caller, as for a function that the run begins with (`Worker::run_at`). The two
         // places may overlap.
