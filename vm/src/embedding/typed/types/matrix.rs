@@ -47,11 +47,10 @@ impl<'a, T> Matrix<'a, T> {
     /// A matrix of `[rows, columns]`. Nothing is copied.
     ///
     /// # Errors
-    /// If there are not rows × columns elements.
+    /// If there are not rows × columns elements, or more rows or columns than a program can count, as there may be of
+    /// a matrix without elements.
     pub fn new(elements: &'a [T], [rows, columns]: [usize; 2]) -> Result<Self, ShapeMismatch> {
-        if rows.checked_mul(columns) != Some(elements.len()) {
-            return Err(ShapeMismatch::new(&[rows, columns], elements.len()));
-        }
+        ShapeMismatch::check(&[rows, columns], elements.len())?;
         Ok(Matrix { elements, rows, columns })
     }
 
@@ -129,7 +128,7 @@ impl<'a, T: Argument> Argument for Matrix<'a, T> {
     }
 }
 
-/// There is another number of elements than a matrix or a tensor of the shape has.
+/// There is another number of elements than a matrix or a tensor of the shape has, or a program can't have the shape.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ShapeMismatch {
     shape: Box<[usize]>,
@@ -137,8 +136,11 @@ pub struct ShapeMismatch {
 }
 
 impl ShapeMismatch {
-    pub(super) fn new(shape: &[usize], found: usize) -> Self {
-        ShapeMismatch { shape: shape.into(), found }
+    /// An array of this shape may have so many elements.
+    pub(super) fn check(shape: &[usize], found: usize) -> Result<(), ShapeMismatch> {
+        let count = shape.iter().try_fold(1usize, |count, &extent| count.checked_mul(extent));
+        let fits = count == Some(found) && shape.iter().all(|&extent| program_extent(extent).is_ok());
+        fits.then_some(()).ok_or_else(|| ShapeMismatch { shape: shape.into(), found })
     }
 
     /// How many rows and how many columns there should be, or slices along each dimension.
@@ -156,8 +158,11 @@ impl fmt::Display for ShapeMismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ShapeMismatch { shape, found } = self;
         let elements = shape.iter().fold(1u128, |count, &extent| count.saturating_mul(extent as u128));
-        let plural = if elements == 1 { "" } else { "s" };
         let what = if shape.len() == 2 { "matrix" } else { "tensor" };
+        if elements == *found as u128 {
+            return write!(f, "a {what} of {}: no extent can be more than {}", shape_text(shape), i64::MAX);
+        }
+        let plural = if elements == 1 { "" } else { "s" };
         write!(f, "a {what} of {}: expected {elements} element{plural}, found {found}", shape_text(shape))
     }
 }

@@ -36,12 +36,11 @@ impl<T, const RANK: usize> Tensor<T, RANK> {
     /// A tensor of so many slices along each dimension. Nothing is copied.
     ///
     /// # Errors
-    /// If the product of these numbers is not the number of elements.
+    /// If the product of these numbers is not the number of elements, or one of them is more than a program can count,
+    /// as it may be in a tensor without elements.
     pub fn new(elements: Vec<T>, shape: [usize; RANK]) -> Result<Self, ShapeMismatch> {
-        match shape.iter().try_fold(1usize, |count, &extent| count.checked_mul(extent)) {
-            Some(count) if count == elements.len() => Ok(Tensor { elements, shape }),
-            _ => Err(ShapeMismatch::new(&shape, elements.len())),
-        }
+        ShapeMismatch::check(&shape, elements.len())?;
+        Ok(Tensor { elements, shape })
     }
 
     /// How many slices there are along each dimension.
