@@ -371,13 +371,17 @@ impl fmt::Display for SparsityError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SparsityError::Size { pattern: [rows, columns], derivative } => {
-                let [found_rows, found_columns] =
-                    derivative.map(|count| count.map_or("?".to_owned(), |count| count.to_string()));
                 write!(
                     f,
-                    "the sparsity is that of a {rows} × {columns} matrix, but at these arguments the derivative has \
-                     {found_rows} × {found_columns} entries"
-                )
+                    "the sparsity is that of a {rows} × {columns} matrix, but at these arguments the derivative has "
+                )?;
+                let counted = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+                match *derivative {
+                    [Some(found_rows), Some(found_columns)] => write!(f, "{found_rows} × {found_columns} entries"),
+                    [Some(found_rows), None] => write!(f, "{}", counted(found_rows, "row")),
+                    [None, Some(found_columns)] => write!(f, "{}", counted(found_columns, "column")),
+                    [None, None] => write!(f, "another size"),
+                }
             }
             SparsityError::Entry { place, is_column } => write!(
                 f,
