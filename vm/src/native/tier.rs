@@ -128,13 +128,14 @@ pub(crate) struct Candidate {
     code: AtomicPtr<u8>,
     /// How much of it has run in the interpreter: runs, or instructions if they are weighed.
     heat: AtomicU32,
-    /// How much that has to be; 0 before anyone has weighed it.
+    /// How much that has to be; 0 before anyone has weighed it, [`REFUSED`] from then on that it is refused.
     threshold: AtomicU32,
     /// Microseconds that compiling it will take; 0 before anyone has asked.
     estimate: AtomicU32,
 }
 
-/// The counters of what has been refused stand here and don't move.
+/// The threshold of what has been refused, which nothing reaches. Its counter stands here, too, and doesn't move: but
+/// for a thread that was about to count while another one refused it, and then until the count is asked about.
 const REFUSED: u32 = u32::MAX;
 
 impl Candidate {
@@ -151,7 +152,18 @@ impl Candidate {
         }
         let heat = heat.saturating_add(runs).min(REFUSED - 1);
         self.heat.store(heat, Ordering::Relaxed);
-        heat > threshold && heat >= self.threshold.load(Ordering::Relaxed)
+        heat > threshold && self.is_worth_it(heat)
+    }
+
+    /// Whether it has run often enough for what compiling it costs.
+    fn is_worth_it(&self, heat: u32) -> bool {
+        match self.threshold.load(Ordering::Relaxed) {
+            REFUSED => {
+                self.heat.store(REFUSED, Ordering::Relaxed);
+                false
+            }
+            threshold => heat >= threshold,
+        }
     }
 
     /// Counts so many runs that were not asked about.
@@ -162,9 +174,21 @@ impl Candidate {
         }
     }
 
+    /// It is not to be compiled before it has run so often.
+    fn wait_for(&self, threshold: u32) {
+        let change = |old| (old != REFUSED).then_some(threshold.min(REFUSED - 1));
+        // It fails for what was refused meanwhile.
+        _ = self.threshold.fetch_update(Ordering::Relaxed, Ordering::Relaxed, change);
+    }
+
     /// It is never to be compiled.
     fn refuse(&self) {
+        self.threshold.store(REFUSED, Ordering::Relaxed);
         self.heat.store(REFUSED, Ordering::Relaxed);
+    }
+
+    fn is_refused(&self) -> bool {
+        self.threshold.load(Ordering::Relaxed) == REFUSED
     }
 }
 
@@ -374,7 +398,7 @@ impl Tier {
     ) -> Option<Code> {
         let table = self.table(mode);
         let whole = &table.functions[func.index()];
-        if !account.compiles() || whole.heat.load(Ordering::Relaxed) == REFUSED {
+        if !account.compiles() || whole.is_refused() {
             return None;
         }
         let place = (func, mode, header);
@@ -570,7 +594,7 @@ impl Tier {
         let price = u32::try_from(estimate / instruction).unwrap_or(REFUSED - 1);
         let heat = candidate.heat.load(Ordering::Relaxed);
         if heat < price {
-            candidate.threshold.store(price, Ordering::Relaxed);
+            candidate.wait_for(price);
             return false;
         }
         if self.shared.get().is_some() {
@@ -583,7 +607,7 @@ impl Tier {
         let all = self.waiting.fetch_add(spent, Ordering::Relaxed) + spent;
         let opening = self.generator.opening().as_nanos() as u64;
         if all < estimate + opening {
-            candidate.threshold.store(heat.saturating_add(price).min(REFUSED - 1), Ordering::Relaxed);
+            candidate.wait_for(heat.saturating_add(price));
             return false;
         }
         true
@@ -779,6 +803,22 @@ mod tests {
         let targets = (0..100).map(|n| format!("a{n}")).collect::<Vec<_>>().join(", ");
         let arms: String = (0..100).map(|n| format!("a{n}:\n sin r0, r0\n ret (r0)\n")).collect();
         assert_eq!(weight_of(&format!("switch i0, [{targets}], a0\n{arms}")), 3);
+    }
+
+    #[test]
+    fn no_count_undoes_a_refusal() {
+        let candidate = Candidate::default();
+        candidate.wait_for(100);
+        assert!(!candidate.warm(99, 10) && candidate.warm(1, 10));
+        candidate.refuse();
+        // A thread that had loaded the count before, one that begins anew, and one that says when to ask again.
+        for late in [0, 500, REFUSED - 1] {
+            candidate.heat.store(late, Ordering::Relaxed);
+            candidate.wait_for(50);
+            candidate.heat_up(7);
+            assert!(candidate.is_refused() && !candidate.warm(1000, 10));
+            assert_eq!(candidate.heat.load(Ordering::Relaxed), REFUSED);
+        }
     }
 
     #[test]
