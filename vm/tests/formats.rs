@@ -2,7 +2,7 @@
 
 mod support;
 
-use dualvm_vm::binary::{decode, encode, is_binary};
+use dualvm_vm::binary::{VERSION, decode, encode, is_binary};
 use dualvm_vm::isa::Op;
 use dualvm_vm::module::{DataDef, DataId, FuncId, HostType, Interface, ModuleDef, TypeId};
 use dualvm_vm::text::{parse, print, print_inst};
@@ -191,6 +191,15 @@ fn the_example_in_the_documentation_is_accepted() {
     assert_eq!(module.functions[0].name, "length");
     assert_eq!(verify(&module), Ok(()));
     assert_survives(&module);
+}
+
+#[test]
+fn the_documentation_is_that_of_the_last_version() {
+    let page = include_str!("../../docs/bytecode.md");
+    assert!(page.contains(&format!(
+        "\nThe version says how to read everything after it. This page describes versions 1 to {VERSION}, "
+    )));
+    assert!(page.contains(&format!("\n| {VERSION} | ")) && !page.contains(&format!("\n| {} | ", VERSION + 1)));
 }
 
 #[test]
