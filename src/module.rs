@@ -1,6 +1,8 @@
 //! Modules: source, assembly or binary in, verified code out.
 
-use crate::frontend::{self, CompileOptions, Compiled, Diagnostics, ImportedLibrary, KeptCall, Signature, Unexported};
+use crate::frontend::{
+    self, CompileOptions, Compiled, Diagnostic, Diagnostics, ImportedLibrary, KeptCall, Signature, Span, Unexported,
+};
 use crate::kind::FileKind;
 use crate::link;
 use crate::vm::engine::Engine;
@@ -10,6 +12,7 @@ use crate::vm::formulas::Formulas;
 use crate::vm::linker::{Library, Linker};
 use crate::vm::module::{FuncId, ModuleDef};
 use crate::vm::native::{CompiledCode, Generator, Listing, Mode, Refusal};
+use crate::vm::verify::{Rule, VerifyError};
 use crate::vm::{binary, engine, text};
 use crate::{Error, ErrorKind, Function};
 use std::sync::Arc;
@@ -100,7 +103,7 @@ impl Module {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::Source`] with all problems found, each with its line; and
+    /// [`ErrorKind::Source`] with all problems found, each with its line, imports that nobody gives among them; and
     /// [`CompileLimits`](crate::CompileLimits), by default.
     pub fn from_source(engine: &Engine, file: &str, text: &str) -> Result<Module, Error> {
         Module::from_source_with(engine, file, text, &CompileOptions::default())
@@ -395,7 +398,7 @@ impl Module {
     }
 
     /// What the native code of a function looks like in a mode. `None` if there is no native
-    /// code on this machine, or the engine's configuration turns it off.
+    /// code on this machine, the engine's configuration turns it off, or the module has no such function.
     pub fn native_listing(&self, func: FuncId, mode: Mode) -> Option<Result<Listing, Refusal>> {
         self.verified.native_listing(func, mode)
     }
@@ -413,8 +416,10 @@ impl Module {
     }
 
     fn verify(engine: &Engine, read: Read, linker: &Linker) -> Result<Module, Error> {
-        let verified = engine::Module::linked(engine, read.def, linker, generator()).map_err(ErrorKind::Verify)?;
-        let Read { signatures, unexported, warnings, kept_calls, source_texts, .. } = read;
+        let Read { def, signatures, unexported, warnings, kept_calls, source_texts, import_places, .. } = read;
+        let verified = engine::Module::linked(engine, def, linker, generator()).map_err(|errors| {
+            refused_imports(&warnings, &import_places, &errors).unwrap_or(ErrorKind::Verify(errors))
+        })?;
         Ok(Module {
             verified,
             signatures: signatures.into(),
@@ -437,6 +442,25 @@ impl Module {
         similar.sort_by(|a, b| b.0.total_cmp(&a.0));
         similar.into_iter().take(SHOWN).map(|(_, name)| name).collect()
     }
+}
+
+/// What is wrong with imports, at their places in the program. `None` if that isn't all, or a place isn't known.
+fn refused_imports(warnings: &Diagnostics, places: &[Option<Span>], errors: &[VerifyError]) -> Option<ErrorKind> {
+    let problem = |error: &VerifyError| {
+        let place = (*places.get(error.import? as usize)?)?;
+        let VerifyError { rule, expected, found, .. } = error;
+        let problem = Diagnostic::error(place, format!("{}: expected {expected}, found {found}", rule.message()));
+        Some(match rule {
+            Rule::ImportMissing => problem.help(
+                "a host gives functions (`Linker::define`), or bytecode of another module does: `shapes.dvbc` for \
+                 \"shapes.area\", beside the file or in a folder given by `--path`",
+            ),
+            Rule::ImportMismatch => problem.help("an import is of the type that the function has where it is defined"),
+            _ => problem,
+        })
+    };
+    let problems: Vec<Diagnostic> = errors.iter().map(problem).collect::<Option<_>>()?;
+    Some(ErrorKind::Source(warnings.replaced_by(problems)))
 }
 
 /// A module for another engine, with what it was linked with.
@@ -483,6 +507,7 @@ struct Read {
     warnings: Diagnostics,
     kept_calls: Vec<KeptCall>,
     source_texts: SourceTexts,
+    import_places: Vec<Option<Span>>,
     libraries: Vec<ImportedLibrary>,
 }
 
@@ -496,6 +521,7 @@ impl Read {
             warnings: Diagnostics::default(),
             kept_calls: Vec::new(),
             source_texts: SourceTexts::default(),
+            import_places: Vec::new(),
             libraries: Vec::new(),
         }
     }
@@ -527,8 +553,9 @@ fn options_for(engine: &Engine, options: &CompileOptions) -> CompileOptions {
 /// The one place where the language's compiler is called.
 fn compile(file: &str, text: &str, options: &CompileOptions) -> Result<Read, Error> {
     let compiled = frontend::compile_with(file, text, options).map_err(ErrorKind::Source)?;
-    let Compiled { module, signatures, unexported, warnings, kept_calls, sources, libraries, .. } = compiled;
+    let Compiled { module, signatures, unexported, warnings, kept_calls, sources, import_places, libraries, .. } =
+        compiled;
     let mut source_texts = SourceTexts::default();
     sources.into_iter().for_each(|(name, text)| source_texts.insert(name, text));
-    Ok(Read { def: module, signatures, unexported, warnings, kept_calls, source_texts, libraries })
+    Ok(Read { def: module, signatures, unexported, warnings, kept_calls, source_texts, import_places, libraries })
 }

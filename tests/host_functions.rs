@@ -5,8 +5,8 @@ mod hosted;
 
 use dualvm::flat::LeafKind;
 use dualvm::{
-    CallOptions, CancelHandle, CompileOptions, Function, HostError, HostFunction, Jit, Limit, Limits, Linker,
-    MemoryImporter, Module, TrapKind, Value,
+    CallOptions, CancelHandle, CompileOptions, ErrorKind, Function, HostError, HostFunction, Jit, Limit, Limits,
+    Linker, MemoryImporter, Module, TrapKind, Value,
 };
 use hosted::{Given, agreed, assert_derivatives, engine, flat, main_of, module, sine, trap_of};
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
@@ -216,12 +216,24 @@ fn imports_are_checked_when_they_are_linked() {
     let mut linker = Linker::new();
     linker.define("gain", HostFunction::of(|x: f64| x)).define("count", HostFunction::of(|n: i64| n));
     let main = "def main (x : Real) : Real =";
-    let found = error(&format!("import host \"gian\" : Real -> Real\n{main} gian x"), &linker);
+    let text =
+        format!("import host \"gain\" : Real -> Real\nimport host \"gian\" as f : Real -> Real\n{main} gain (f x)");
+    let found = error(&text, &linker);
+    assert!(found.starts_with("error: nobody gives") && found.contains("--> t.dual:2:13\n"), "{found}");
+    // In bytecode, imports have no place but their number.
+    let given =
+        Linker::new().define("gain", HostFunction::of(|x: f64| x)).define("gian", HostFunction::of(|x: f64| x)).clone();
+    let module =
+        Module::from_source(&engine(&given, Jit::Off, 1), "t.dual", &text).unwrap_or_else(|error| panic!("{error}"));
+    let bytes = module.to_binary().unwrap_or_else(|error| panic!("{error}"));
+    let refused = Module::from_binary(&engine(&linker, Jit::Off, 1), &bytes).unwrap_err();
+    assert!(matches!(refused.kind(), ErrorKind::Verify(errors) if errors[0].import == Some(1)), "{refused}");
+    assert!(refused.to_string().contains("functions that are given in x1, found \"gian\""), "{refused}");
     assert!(found.contains("nobody gives what the module imports"), "{found}");
     assert!(found.contains("found \"gian\" (there is \"gain\")"), "{found}");
     let found = error(&format!("import host \"count\" : Real -> Real\n{main} count x"), &linker);
     assert!(found.contains("one taking (a real) for \"count\""), "{found}");
-    assert!(found.contains("found one taking (an integer)"), "{found}");
+    assert!(found.contains("found one taking (an integer)") && found.contains("--> t.dual:1:13\n"), "{found}");
     for (ty, value) in [
         ("List (List Real)", "sum (map sum (gain x))"),
         ("Array (Array Real)", "sum (map sum (gain x))"),

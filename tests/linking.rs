@@ -366,22 +366,20 @@ fn types_are_compared_by_what_they_are_made_of() {
     ];
     for (types, import) in wrong {
         let error = load(types, &import).expect_err(&import);
-        let ErrorKind::Verify(errors) = error.kind() else { panic!("{import}: {error}") };
-        assert_eq!(errors[0].rule, Rule::ImportMismatch, "{import}: {error}");
-        assert!(error.to_string().contains("expected \"m.f\" of the type ("), "{error}");
+        let ErrorKind::Source(errors) = error.kind() else { panic!("{import}: {error}") };
+        assert!(errors.to_string().contains("--> main.dual:1:13\n"), "{errors}");
+        let message = &errors.list()[0].message;
+        assert!(message.contains("is of another type: expected \"m.f\" of the type ("), "{message}");
     }
     let missing = [
-        (
-            "twise\" as f : Real -> Real",
-            "expected a function that \"m\" exports in x0, found \"twise\" (there is \"twice\")",
-        ),
+        ("twise\" as f : Real -> Real", "expected a function that \"m\" exports, found \"twise\" (there is \"twice\")"),
         ("hidden\" as f : Real -> Real", "found \"hidden\""),
     ];
     for (import, expected) in missing {
         let error = load("", import).expect_err(import);
-        let ErrorKind::Verify(errors) = error.kind() else { panic!("{import}: {error}") };
-        assert_eq!(errors[0].rule, Rule::ImportMissing);
-        assert!(error.to_string().contains(expected), "{error}");
+        let ErrorKind::Source(errors) = error.kind() else { panic!("{import}: {error}") };
+        let message = &errors.list()[0].message;
+        assert!(message.starts_with("nobody gives what the module imports") && message.contains(expected), "{message}");
     }
 }
 

@@ -206,6 +206,14 @@ impl Diagnostics {
         &self.list
     }
 
+    /// These problems of the same program in place of those that it has here.
+    #[must_use]
+    pub fn replaced_by(&self, problems: impl IntoIterator<Item = Diagnostic>) -> Diagnostics {
+        let mut sink = Sink::default();
+        problems.into_iter().for_each(|problem| sink.push(problem));
+        Diagnostics::new((*self.sources).clone(), sink, None)
+    }
+
     /// The file that a place is in, and the place counted from its beginning.
     pub fn file(&self, span: Span) -> (&Source, Span) {
         self.sources.locate(span)

@@ -108,6 +108,9 @@ pub struct Compiled {
     /// The files that it was compiled from, the main one first, but for those of the language's library: names and
     /// texts.
     pub sources: Vec<(String, Arc<str>)>,
+    /// Where the program says what each import of the module is, by their numbers; the file is that of
+    /// [`Diagnostics::file`] of the warnings. None for what isn't imported in a text.
+    pub import_places: Vec<Option<Span>>,
     /// The modules of bytecode that it imports, by the names that it knows them by: the code's import `"shapes.area"`
     /// is the exported function `area` of `shapes`.
     pub libraries: Vec<ImportedLibrary>,
@@ -237,8 +240,20 @@ fn compile_into(
     let times = CompileTimes { parse: parsed - began, check: checked - parsed, compile: checked.elapsed() };
     let own = sources.files().iter().filter(|file| file.is_own());
     let own = own.map(|file| (file.source.name().to_owned(), file.source.text().into()));
-    let (sources, none) = (own.collect(), Diagnostics::default());
-    let specialise::Border { signatures, unexported } = border;
-    let compiled = Compiled { module, signatures, unexported, warnings: none, kept_calls, sources, libraries, times };
+    let own = own.collect();
+    let specialise::Border { signatures, unexported, imports } = border;
+    let import_places = imports.into_iter().map(|span| sources.is_own(span).then_some(span)).collect();
+    let (sources, warned) = (own, Diagnostics::default());
+    let compiled = Compiled {
+        module,
+        signatures,
+        unexported,
+        warnings: warned,
+        kept_calls,
+        sources,
+        import_places,
+        libraries,
+        times,
+    };
     Some((compiled, warnings))
 }

@@ -125,6 +125,8 @@ pub(crate) struct Border {
     /// Unless a type is too long to be shown as it is written.
     pub(crate) signatures: Vec<Signature>,
     pub(crate) unexported: Vec<Unexported>,
+    /// Where the program says what each import of the module is.
+    pub(crate) imports: Vec<Span>,
 }
 
 /// The types of the fields of a type's constructors.

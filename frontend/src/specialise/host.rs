@@ -170,6 +170,7 @@ impl Specialiser<'_> {
                 for (index, &ty) in params.iter().enumerate() {
                     interface.params.push((unnamed(index), self.host_type(ty)));
                 }
+                self.border.imports.push(self.ast.exprs[self.ast.defs[def].body].span);
                 Some(self.program.module.import(Import { name: self.names.text(name).to_owned(), interface }))
             }
         };

@@ -278,6 +278,8 @@ pub struct VerifyError {
     pub inst: Option<u32>,
     /// That instruction in text.
     pub printed: Option<String>,
+    /// The import that breaks it when the module is linked, by its number. One of a library's has none here.
+    pub import: Option<u32>,
     /// What the rule asks for.
     pub expected: String,
     /// What is there instead.
@@ -296,7 +298,9 @@ impl fmt::Display for VerifyError {
             }
             write!(f, ": ")?;
         }
-        write!(f, "{}: expected {}, found {}", self.rule.message(), self.expected, self.found)
+        let VerifyError { rule, expected, found, .. } = self;
+        let of_import = self.import.map_or_else(String::new, |import| format!(" in x{import}"));
+        write!(f, "{}: expected {expected}{of_import}, found {found}", rule.message())
     }
 }
 
@@ -444,6 +448,7 @@ impl<'m> Report<'m> {
             function: self.function.map(|id| (id, module.functions[id.index()].name.clone())),
             inst,
             printed: self.function.zip(inst).map(|(id, inst)| print_inst(module, id, inst)),
+            import: None,
             expected: fault.expected,
             found: fault.found,
         });

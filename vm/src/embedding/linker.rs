@@ -221,8 +221,10 @@ impl From<Misfit> for Fault {
 impl ImportFault {
     fn into_error(self) -> VerifyError {
         let ImportFault { library, import, fault: Fault { rule, expected, found } } = self;
-        let of = library.map_or_else(String::new, |library| format!(" of the library {library:?}"));
-        let expected = format!("{expected} in x{import}{of}");
-        VerifyError { rule, function: None, inst: None, printed: None, expected, found }
+        let (import, expected) = match library {
+            None => (Some(import), expected),
+            Some(library) => (None, format!("{expected} in x{import} of the library {library:?}")),
+        };
+        VerifyError { rule, function: None, inst: None, printed: None, import, expected, found }
     }
 }
