@@ -368,8 +368,9 @@ impl FunctionBuilder {
         self.function.body.code.len() as u32
     }
 
-    /// Appends an instruction. An [`Operand::Target`] is the number of a label here, counted from 0 in the order in which
-    /// [`FunctionBuilder::new_label`] made them, and becomes that of an instruction in [`FunctionBuilder::finish`].
+    /// Appends an instruction. An [`Operand::Target`] is the number of a label here, counted from 0 in the order in
+    /// which [`FunctionBuilder::new_label`] made them, and becomes that of an instruction in
+    /// [`FunctionBuilder::finish`].
     pub fn emit(&mut self, op: Op, operands: &[Operand]) {
         let inst = self.position();
         let last = self.function.body.locations.last().map(|last| (last.place, last.call));
