@@ -177,6 +177,16 @@ fn arguments_may_be_computed() {
         (1, "1 / 0", "argument n: expected Int, found `1 / 0`"),
         (1, "1e300", "argument n: expected Int, found floating point"),
         (2, "[1 / 2, true]", "argument xs: expected Array Real, found `[1 / 2, true]`"),
+        // And why.
+        (0, "pi /", "error: expected `Real`, found `Real -> Real`"),
+        (0, "sqrtt 2", "there is a function `sqrt` with a similar name"),
+        (0, "loop x = 1.0 while true do x", "trap: the deadline"),
+        (1, "1 / 0", "\ntrap: integer division by zero"),
+        (2, "[1 / 2, true]", "error: expected"),
+        (2, "[1 / 2, sqrtt 4]", "error: unknown name `sqrtt`"),
+        (2, "[| i for i < 3 |]", "`Array Int`"),
+        (2, "[| sqrtt 2 |]", "error: unknown name `sqrtt`"),
+        (2, "replicate 2000000000 1.0", "\ntrap: "),
     ] {
         let mut args = ["1", "2", "[]", "(1, 2)"];
         args[at] = word;

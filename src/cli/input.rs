@@ -271,6 +271,10 @@ fn value(
     ty: &HostType,
     word: &str,
 ) -> Outcome<Value> {
+    if let (HostType::Bool, "True" | "False") = (ty, word.trim()) {
+        let message = format!("{role} {name}: expected {ty}, found `{}`", word.trim());
+        return Err(Failure::bad_input(message, format_args!("write `{}`", word.trim().to_lowercase())));
+    }
     let mut json = serde_json::Deserializer::from_str(word);
     // Depth is bounded by the types and by the seed.
     json.disable_recursion_limit();
@@ -299,9 +303,14 @@ fn value(
         let message = format!("{role} {name}: {} at {place} of `{}`", without_place(&error), word.trim());
         return Err(Failure::bad_input(message, signature()));
     }
-    constant::evaluate(word.trim(), ty).ok_or_else(|| {
+    constant::evaluate(word.trim(), ty).map_err(|refusal| {
         let message = format!("{role} {name}: expected {ty}, found `{}`", word.trim());
-        Failure::BadInput(format!("error: {message}\n  help: {}\n{diagnostics}", signature()))
+        let why = match refusal {
+            Some(refusal) if refusal.is_trap() => format!("trap: {refusal}"),
+            Some(refusal) => refusal.to_string(),
+            None => diagnostics.to_string(),
+        };
+        Failure::BadInput(format!("error: {message}\n  help: {}\n{why}", signature()))
     })
 }
 
