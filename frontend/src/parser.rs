@@ -134,10 +134,17 @@ impl Parser<'_> {
                     self.skip_to_declaration();
                 }
                 _ => {
+                    if let TokenKind::Lower(name) = self.peek()
+                        && matches!(self.names.text(name), "data" | "newtype")
+                        && matches!(self.peek_next(), TokenKind::Upper(_))
+                    {
+                        let help = "a data type is declared with `type`";
+                        let _ = self.unexpected::<()>("`def`, `type` or `alias`", Some(help));
+                        // It is known then, and whatever is of it.
+                        self.data();
+                        continue;
+                    }
                     let help = match self.peek() {
-                        TokenKind::Lower(name) if matches!(self.names.text(name), "data" | "newtype") => {
-                            "a data type is declared with `type`"
-                        }
                         TokenKind::Let => "a definition of the program starts with `def`",
                         _ => "a program is a list of definitions: `def name x = ..`, `type Name = ..`",
                     };
@@ -287,7 +294,7 @@ impl Parser<'_> {
 
     fn too_deep<T>(&mut self, span: Span) -> Parse<T> {
         let error = Diagnostic::error(span, "the expression is nested too deeply")
-            .label(format!("more than {NESTING_MAX} levels"))
+            .label(format!("more than {NESTING_MAX} levels, of which a pair of parentheses is two"))
             .help("give parts of it names with `let`, or compute it with `loop`");
         self.fail(error)
     }

@@ -222,7 +222,7 @@ impl Infer<'_> {
     }
 
     /// How many arguments what is called was defined with.
-    fn expected_arguments(&self, callee: ExprId) -> Option<usize> {
+    pub(super) fn expected_arguments(&self, callee: ExprId) -> Option<usize> {
         Some(match self.resolved.meanings[callee]? {
             Meaning::Def(def) => self.ast.defs[def].params.len(),
             Meaning::Function(function) => self.ast.functions[function].params.len(),

@@ -86,6 +86,12 @@ impl Why {
     }
 }
 
+/// What is said of a call with fewer arguments than its function was defined with.
+fn missing_text(name: &str, found: usize, expected: usize) -> String {
+    let plural = if expected == 1 { "" } else { "s" };
+    format!("`{name}` takes {expected} argument{plural}, found {found}")
+}
+
 impl Infer<'_> {
     /// Makes an expression's type the expected one, or says why not.
     pub(super) fn unify_expr(&mut self, expr: ExprId, expected: Ty, found: Ty, why: Why) {
@@ -93,8 +99,43 @@ impl Infer<'_> {
             let place = self.innermost(expr);
             let error = self.mismatch(self.ast.exprs[place].span, expected, found, why, mismatch);
             let error = self.with_only_data(error, why, found);
-            let error = self.with_conversion(error, place, expected, found);
+            let error = match mismatch {
+                // In its own definition, a function whose arguments were forgotten may be taken for their result.
+                Mismatch::Infinite => match self.missing_arguments(place) {
+                    Some((callee, found, expected)) => {
+                        error.help(missing_text(&self.callee_name(callee), found, expected))
+                    }
+                    None => error,
+                },
+                _ => self.with_conversion(error, place, expected, found),
+            };
+            let error = self.with_elements(error, why, place, (expected, found));
             self.sink.push(error);
+        }
+    }
+
+    /// Says how to apply a function of numbers to a collection of them.
+    fn with_elements(&self, error: Diagnostic, why: Why, arg: ExprId, (expected, found): (Ty, Ty)) -> Diagnostic {
+        let types = &self.out.types;
+        let is_number = match types.con_of(expected) {
+            Some(con) => matches!(con, Con::Real | Con::Int),
+            None => types.describe(expected) == "a number",
+        };
+        let Why::Argument(callee, 0) = why else { return error };
+        if !is_number || types.collection_parts(found).is_none() {
+            return error;
+        }
+        let arg = match self.ast.exprs[arg].kind {
+            ExprKind::Var(name) => self.names.text(name),
+            _ => "(..)",
+        };
+        match &*self.callee_name(callee) {
+            "max" => error.help(format!("the greatest element is `maximum {arg}`")),
+            "min" => error.help(format!("the least element is `minimum {arg}`")),
+            name if self.expected_arguments(callee) == Some(1) => {
+                error.help(format!("of each element: `map {name} {arg}`"))
+            }
+            _ => error,
         }
     }
 
@@ -118,9 +159,7 @@ impl Infer<'_> {
     pub(super) fn with_missing_arguments(&self, error: Diagnostic, call: ExprId) -> Diagnostic {
         let Some((callee, found, expected)) = self.missing_arguments(call) else { return error };
         let name = self.callee_name(callee);
-        let plural = if expected == 1 { "" } else { "s" };
-        let help = format!("`{name}` takes {expected} argument{plural}, found {found}");
-        self.with_signature(error.help(help), callee)
+        self.with_signature(error.help(missing_text(&name, found, expected)), callee)
     }
 
     pub(super) fn mismatch(&self, span: Span, expected: Ty, found: Ty, why: Why, mismatch: Mismatch) -> Diagnostic {

@@ -5,6 +5,7 @@ use crate::ast::{ConstructorId, ExprId, Field, TypeExprKind};
 use crate::diagnostics::Diagnostic;
 use crate::hash::{HashMap, HashSet};
 use crate::names::{Name, closest};
+use crate::prelude;
 use crate::source::Span;
 use crate::types::{Class, Con, Node, Ty};
 
@@ -154,7 +155,15 @@ impl Infer<'_> {
             Node::Con { .. } => {
                 let error = Diagnostic::error(usage.span, "only records have fields");
                 let found = self.out.types.describe(usage.record);
-                self.sink.push(error.label(format!("this is a field of {found}")));
+                let error = error.label(format!("this is a field of {found}"));
+                let name = match self.names.text(usage.name) {
+                    "len" | "size" | "count" => "length",
+                    name => name,
+                };
+                self.sink.push(match prelude::names().any(|known| known == name) {
+                    true => error.help(format!("`{name}` is a function, which stands before its argument: `{name} x`")),
+                    false => error,
+                });
                 self.out.types.error
             }
         };

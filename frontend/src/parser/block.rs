@@ -130,6 +130,12 @@ impl Parser<'_> {
 
     fn local_function(&mut self) -> Parse<LocalFunctionId> {
         let (name, name_span) = self.lower_name("the name of a function")?;
+        if self.peek() == TokenKind::LeftBracket && self.span().start == name_span.end {
+            let name = self.names.text(name);
+            let error = Diagnostic::error(name_span.to(self.span()), "an element can't be given another value");
+            let help = format!("`{{ {name} with [i] = x }}` is an array like `{name}` with another element");
+            return self.fail(error.label("`let` gives a name to a value").help(help));
+        }
         let mut params = Vec::new();
         while self.starts_pattern() {
             params.push(self.pattern_atom()?);

@@ -36,6 +36,9 @@ impl Parser<'_> {
             (_, TokenKind::Arrow) if expected.contains('=') => {
                 return Some("the type of the result stands after a colon: `def f (x : Real) : Real = ..`");
             }
+            (_, TokenKind::At) if is_operator => {
+                return Some("the product of matrices is `linalg.matmul a b`, with `import linalg` in the first line");
+            }
             (_, TokenKind::At) => return Some("a name for what is matched stands before it: `all@(x :: rest)`"),
             (_, TokenKind::LeftBrace) if expected.contains("constructor") => {
                 return Some(

@@ -4,6 +4,7 @@ use super::Resolver;
 use crate::ast::ExprId;
 use crate::builtins::Builtin;
 use crate::diagnostics::Diagnostic;
+use crate::library;
 use crate::names::{Name, closest};
 use crate::prelude;
 use crate::source::Span;
@@ -95,10 +96,14 @@ impl Resolver<'_> {
             "fun" | "fn" | "lambda" => Some("a function is written `\\x -> value`"),
             "case" | "switch" => Some("a case distinction is written `match e with | pattern -> value | ..`"),
             "return" => Some("an expression is its own value: leave out `return`"),
+            "e" => Some("Euler's number is `exp 1`"),
             _ => None,
         };
         if let Some(hint) = foreign {
             return error.help(hint);
+        }
+        if let Some(module) = library::names().find(|module| *module == self.names.text(name)) {
+            return error.help(format!("it is a module of the library: write `import {module}` in the first line"));
         }
         // As they are called where each kind of collection has functions of its own.
         let text = self.names.text(name);
