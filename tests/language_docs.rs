@@ -2,7 +2,9 @@
 //!
 //! In a block of code, `-- f 1 2 => 3.0` says what a call gives, with arguments as on the command line; `-- grad f 1 2
 //! =>` what its gradient is; `=> error: …` how it fails; and `def x = … -- => 3.0` what a constant is. A block of code
-//! with a mistake has the first line of the message in a comment. `DUALVM_BLESS=1` rewrites what is said.
+//! with a mistake has the first line of the message in a comment. In a block for the console, `$ dualvm …` has below it
+//! what that prints, stderr first; the program that it names is the block of code before. `DUALVM_BLESS=1` rewrites
+//! what is said.
 
 #[path = "support/commands.rs"]
 mod commands;
@@ -24,12 +26,22 @@ fn corrected(page: &str, path: &str) -> (String, usize) {
     let mut out = String::new();
     let mut said = 0;
     let mut lines = page.lines();
+    let mut program = String::new();
     while let Some(line) = lines.next() {
         out.push_str(line);
         out.push('\n');
-        let Some(kind @ ("dual" | "dual-error")) = line.strip_prefix("```") else { continue };
+        let Some(kind @ ("dual" | "dual-error" | "console")) = line.strip_prefix("```") else { continue };
         let block: Vec<&str> = lines.by_ref().take_while(|line| *line != "```").collect();
-        workspace.write("page.dual", block.join("\n") + "\n");
+        if kind == "console" {
+            for command in block.iter().filter(|line| line.starts_with("$ ")) {
+                out.push_str(&transcript(&workspace, command, &program));
+                said += 1;
+            }
+            out.push_str("```\n");
+            continue;
+        }
+        program = block.join("\n") + "\n";
+        workspace.write("page.dual", &program);
         for line in &block {
             let found = if kind == "dual" { says(&workspace, line) } else { refused(&workspace, line) };
             said += usize::from(found.is_some());
@@ -77,6 +89,15 @@ fn result(workspace: &Workspace, call: &str) -> String {
     }
 }
 
+/// A command as it is typed, and what it prints, with a program in the file that it names.
+fn transcript(workspace: &Workspace, command: &str, program: &str) -> String {
+    let words = words(command.strip_prefix("$ dualvm ").expect("the page's commands are of this program"));
+    let file = words.iter().find(|word| word.ends_with(".dual")).expect("the command has a program");
+    workspace.write(file, program);
+    let finished = workspace.run(&words.iter().map(String::as_str).collect::<Vec<_>>());
+    format!("{command}\n{}{}", finished.stderr, finished.stdout)
+}
+
 /// The message of a program with a mistake, in place of a comment.
 fn refused(workspace: &Workspace, line: &str) -> Option<String> {
     line.strip_prefix("-- ")?;
@@ -109,5 +130,5 @@ fn check(path: &str, least: usize) {
         .filter(|(said, found)| said != found)
         .map(|(said, found)| format!("page:  {said}\nfound: {found}"))
         .collect();
-    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+    assert!(wrong.is_empty() && page.len() == corrected.len(), "\n{}", wrong.join("\n"));
 }
