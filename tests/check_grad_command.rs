@@ -134,15 +134,3 @@ fn bad_input_is_explained() {
     refused(&["third", "[1]"], 1, "trap: index 2 is out of bounds of an array of length 1");
     refused(&["long", "1", "--fuel", "1k"], 1, "--fuel sets this limit");
 }
-
-/// The page on the language shows a check, and what it prints.
-#[test]
-fn the_language_page_shows_what_is_printed() {
-    let w = workspace("check_grad_page");
-    let page = include_str!("../docs/language.md");
-    let (before, after) = page.split_once("$ dualvm check-grad wave.dual 0.5 2 --points 0\n").expect("it is shown");
-    let (shown, _) = after.split_once("```").expect("blocks end");
-    let program = before.lines().rev().find(|line| line.starts_with("def wave ")).expect("it has a program");
-    w.write("wave.dual", program);
-    assert_eq!(w.run(&["check-grad", "wave.dual", "0.5", "2", "--points", "0"]).stdout, shown);
-}

@@ -262,8 +262,8 @@ impl Elaborator<'_, '_> {
         self.materialised(made).expr
     }
 
-    /// `{ a with [i] = e, … }`. What stands in all places is computed before the first one is replaced: an array that is
-    /// read later can't be changed where it is.
+    /// `{ a with [i] = e, … }`. What stands in all places is computed before the first one is replaced: an array that
+    /// is read later can't be changed where it is.
     pub(super) fn replace(&mut self, array: ast::ExprId, replacements: &[Replacement], ty: Mono, span: Span) -> Shaped {
         let (int, element) = (self.program.monos.int, self.program.monos.element(ty));
         let mut bindings = Vec::new();

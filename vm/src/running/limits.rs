@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 /// What a run may use; one that the host begins in the middle of another has limits of its own, see
-/// [`HostCall::nested_options`](crate::host::HostCall::nested_options). Every limit is on; the defaults are meant for a trusted program on a workstation, and
-/// [`Limits::untrusted`] for programs from strangers.
+/// [`HostCall::nested_options`](crate::host::HostCall::nested_options). Every limit is on; the defaults are meant for a
+/// trusted program on a workstation, and [`Limits::untrusted`] for programs from strangers.
 ///
 /// ```
 /// # use dualvm_vm::engine::Limits;
