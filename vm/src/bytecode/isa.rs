@@ -179,8 +179,8 @@ macro_rules! bank {
     };
 }
 
-/// Whether a flag is in the list of an entry, here or in the table of prepared code, which alone has `moves`. Flags that
-/// nobody knows don't compile.
+/// Whether a flag is in the list of an entry, here or in the table of prepared code, which alone has `moves`. Flags
+/// that nobody knows don't compile.
 macro_rules! has_flag {
     ($wanted:ident, []) => {
         false
