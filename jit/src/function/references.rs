@@ -25,6 +25,9 @@ use std::collections::BTreeMap;
 /// No more references than this are fetched again where an allocation has moved objects.
 const FETCHED_MAX: usize = 8;
 
+/// What a loop reads is loaded before it only if that takes no more loads on all ways in together.
+const LOADED_MAX: usize = 64;
+
 /// The references of a function.
 pub(super) struct References<'e> {
     /// What the registers hold, for those that are held.
@@ -88,7 +91,10 @@ fn held_at_starts(stream: &Stream, graph: &Graph, live: &Liveness<'_>) -> Option
         if let Some(&last) = graph.before[head].iter().filter(|&&number| number >= head).max() {
             let mut reads = BitSet::new(stream.refs);
             read[head..=last].iter().for_each(|block| _ = reads.add_all(block));
-            of_loops.insert(head, reads);
+            let ways_in = graph.before[head].iter().filter(|&&number| number < head).count();
+            if ways_in * reads.iter().count() <= LOADED_MAX {
+                of_loops.insert(head, reads);
+            }
             steps += words * (last - head);
             if steps > STEPS_MAX {
                 return None;

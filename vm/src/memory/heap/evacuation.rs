@@ -21,6 +21,10 @@ struct Young {
 /// Where to go on with objects that were copied: a slab by its index, and a place in it, null for its first object.
 type Scan = (usize, *mut u64);
 
+/// With debug assertions, so many slabs that objects have left are filled with a pattern.
+#[cfg(debug_assertions)]
+const SPOILT_MAX: usize = 64;
+
 impl Heap {
     fn young(&self) -> Young {
         Young { number: self.number, floor: self.floor }
@@ -42,6 +46,9 @@ impl Heap {
         let watch = account.map_or(const { Watch::none() }, Watch::of);
         self.copy_reachable(young, roots, (filled, std::ptr::null_mut()), &watch)?;
         self.changed(-(((filled - first) * SLAB_BYTES) as i64));
+        // Not all of a large heap: a run that is stopped has to end soon.
+        #[cfg(debug_assertions)]
+        self.slabs[first..filled].iter().take(SPOILT_MAX).for_each(|one| one.slab.spoil());
         self.pool.give_back(self.slabs.drain(first..filled).map(|one| one.slab));
         let mut freed = 0;
         for dead in self.take_large(|is_marked| !is_marked) {
