@@ -103,7 +103,7 @@ impl Infer<'_> {
                 // In its own definition, a function whose arguments were forgotten may be taken for their result.
                 Mismatch::Infinite => match self.missing_arguments(place) {
                     Some((callee, found, expected)) => {
-                        error.help(missing_text(&self.callee_name(callee), found, expected))
+                        error.help(missing_text(self.callee_name(callee), found, expected))
                     }
                     None => error,
                 },
@@ -129,7 +129,7 @@ impl Infer<'_> {
             ExprKind::Var(name) => self.names.text(name),
             _ => "(..)",
         };
-        match &*self.callee_name(callee) {
+        match self.callee_name(callee) {
             "max" => error.help(format!("the greatest element is `maximum {arg}`")),
             "min" => error.help(format!("the least element is `minimum {arg}`")),
             name if self.expected_arguments(callee) == Some(1) => {
@@ -159,7 +159,7 @@ impl Infer<'_> {
     pub(super) fn with_missing_arguments(&self, error: Diagnostic, call: ExprId) -> Diagnostic {
         let Some((callee, found, expected)) = self.missing_arguments(call) else { return error };
         let name = self.callee_name(callee);
-        self.with_signature(error.help(missing_text(&name, found, expected)), callee)
+        self.with_signature(error.help(missing_text(name, found, expected)), callee)
     }
 
     pub(super) fn mismatch(&self, span: Span, expected: Ty, found: Ty, why: Why, mismatch: Mismatch) -> Diagnostic {
