@@ -811,7 +811,7 @@ static void hosts(void) {
                          "def misbehave (n : Int) : Real = f n\n";
     dualvm_module *outer = module;
     dualvm_engine *own = NULL;
-    REFUSED(DUALVM_STATUS_MODULE,
+    REFUSED(DUALVM_STATUS_SOURCE,
             dualvm_module_from_source(engine, "h.dual", source, DUALVM_NUL_TERMINATED, NULL, &module, &error));
     FINE(dualvm_engine_new(config, &own, &error));
     dualvm_config_free(config);
