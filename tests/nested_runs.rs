@@ -199,6 +199,29 @@ fn time_and_cancellation_of_a_run_are_those_of_what_its_host_calls() {
     }
 }
 
+/// What a host reports when it stops a run, an interrupt of its own say, reaches who has called.
+#[test]
+fn a_host_that_cancels_its_run_is_heard() {
+    for jit in [Jit::Off, Jit::Always] {
+        let handle = CancelHandle::new();
+        let cancels = handle.clone();
+        let mut linker = Linker::new();
+        linker.define(
+            "inner",
+            HostFunction::flat(&[LeafKind::Real], &[LeafKind::Real], move |_| {
+                cancels.cancel();
+                Err(std::io::Error::from(std::io::ErrorKind::Interrupted).into())
+            }),
+        );
+        let options = CallOptions::default().cancelled_by(&handle);
+        let error = main_of(THROUGH, &linker, jit, 1).call_with(&[Value::Real(1.0)], &options).unwrap_err();
+        let TrapKind::Host { cause: Some(cause), .. } = &error.trap().expect("it traps").kind else {
+            panic!("{error}")
+        };
+        assert!(cause.downcast_ref::<std::io::Error>().is_some(), "{error}");
+    }
+}
+
 /// The limit of which a call inside of the host's function has told.
 fn inner_limit(error: &Error) -> Limit {
     let kind = |error: &Error| error.trap().unwrap_or_else(|| panic!("{error}")).kind.clone();

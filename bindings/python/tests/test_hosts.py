@@ -262,7 +262,7 @@ def test_calls_in_calls_end_before_the_stack_does():
             except dualvm.Trap as error:
                 while isinstance(error, dualvm.Trap):
                     error = error.__cause__
-                assert isinstance(error, RecursionError), error
+                assert isinstance(error, dualvm.LimitError), error
                 print("ended")
         deep(f)
         deep(f.grad)

@@ -84,6 +84,8 @@ pub(crate) struct CallingRun<'c> {
     pub(crate) depth: usize,
     /// Fuel that the host has charged it.
     pub(crate) charged: &'c Cell<u64>,
+    /// Whether the host has asked for its limits, so that what it calls may have been stopped by these.
+    pub(crate) is_shared: &'c Cell<bool>,
 }
 
 /// A call of a host function: its arguments, in order, and the way for its results.
@@ -249,6 +251,9 @@ impl<'c> HostCall<'c> {
     /// uses are not taken from the run, unless the host says so for fuel: [`HostCall::charge`]. While a run has several
     /// tasks at a time, fuel that others of them have at hand counts as used.
     ///
+    /// An error that this call gives after that, when the run has been cancelled or its time has passed, counts as the
+    /// run's end, and not as an error of the host's.
+    ///
     /// ```
     /// use dualvm_vm::engine::Function;
     /// use dualvm_vm::flat::LeafKind;
@@ -264,7 +269,8 @@ impl<'c> HostCall<'c> {
     /// }
     /// ```
     pub fn nested_options(&self) -> CallOptions {
-        let CallingRun { account, limits, fuel, depth, charged } = self.run;
+        let CallingRun { account, limits, fuel, depth, charged, is_shared } = self.run;
+        is_shared.set(true);
         let limits = Limits {
             fuel: fuel.saturating_sub(charged.get()),
             deadline: None,

@@ -83,12 +83,12 @@ impl Worker {
         original: Option<OriginalCall<'_>>,
     ) -> Result<Option<SavedCell>, TrapKind> {
         self.exec.heap.pause();
-        let charged = Cell::new(0);
+        let (charged, is_shared) = (Cell::new(0), Cell::new(false));
         // SAFETY: promised by the caller; **Running**, so account and limits outlive the call.
         let outcome = unsafe {
             let (account, limits) = (self.exec.account(), self.exec.info().limits);
             let fuel = account.fuel_left(self.exec.fuel);
-            let run = CallingRun { account, limits, fuel, depth: remaining, charged: &charged };
+            let run = CallingRun { account, limits, fuel, depth: remaining, charged: &charged, is_shared: &is_shared };
             self.run_paused(host, registers, run, saves, original)
         };
         self.exec.heap.resume();
@@ -96,9 +96,12 @@ impl Worker {
         let (kept, digest) = match outcome {
             Ok(given) => given,
             Err(error) => {
-                // A call of the host's that was stopped because this run has to stop is no error of the host's.
-                // SAFETY: **Running**.
-                unsafe { self.exec.account() }.poll()?;
+                // A call of the host's that was stopped because this run has to stop is no error of the host's. Any
+                // other one is, even if it is what has stopped the run.
+                if is_shared.get() {
+                    // SAFETY: **Running**.
+                    unsafe { self.exec.account() }.poll()?;
+                }
                 return Err(error.trap(&host.name));
             }
         };
