@@ -21,7 +21,7 @@ impl Effort {
 
     /// For a first look, and for tests.
     pub(crate) const QUICK: Effort =
-        Effort { warm_up: Duration::from_millis(10), sample: Duration::from_millis(1), rounds: 9 };
+        Effort { warm_up: Duration::from_millis(10), sample: Duration::from_millis(1), rounds: 5 };
 }
 
 /// Medians of the time of one run in nanoseconds, in the order of what is measured. `time` says how long a number of

@@ -136,7 +136,7 @@ impl Plan {
                 counts.push(count);
             }
         }
-        Plan { tiers, threads: counts, scale, effort: Effort { rounds: effort.rounds.div_ceil(3), ..effort } }
+        Plan { tiers, threads: counts, scale, effort: Effort { rounds: effort.rounds.div_ceil(3).max(3), ..effort } }
     }
 
     /// How often [`run`] calls its `round`.
