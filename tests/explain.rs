@@ -345,9 +345,8 @@ fn there_are_limits_to_what_is_recorded_as_one() {
     let defined: String = (1..80).map(|n| format!("add r{n}, r0, r0\n")).collect();
     let inputs = refusal(&around(&defined, &format!("{BRANCH}\n {sums}"), ""));
     because(Refusal::Inputs { max: 64 }, "it reads more than 64 reals and arrays from before it", inputs);
-    let forever =
-        "regs 2 real, 3 int\n{\n const r1, 0.5\n again:\n lt i2, r0, r1\n branch i2, yes, no\n yes:\n sin r0, r0
- jump again\n no:\n cos r0, r0\n jump again\n}\n";
+    let forever = "regs 2 real, 3 int, t1\n{\n const r1, 0.5\n build p0, i0\n again:\n lt i2, r0, r1
+ branch i2, yes, no\n yes:\n sin r0, r0\n push p0, r0\n jump again\n no:\n cos r0, r0\n jump again\n}\n";
     because(Refusal::NoExit, "it has no way out", refusal(forever));
     let nothing =
         "regs 2 real, 4 int\n{\n mov r1, r0\n iconst i1, 1\n again:\n lt i2, r0, r1\n branch i2, yes, no\n yes:

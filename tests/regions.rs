@@ -102,6 +102,7 @@ impl Nest<'_> {
             }
             8 if self.rng.u8(..3) == 0 => self.switch(depth),
             10..12 if self.makes && !self.making && depth < 3 => self.array(depth),
+            12 if depth < 4 => self.search(),
             9 if self.rng.u8(..4) == 0 => {
                 let on = self.label();
                 self.condition();
@@ -124,6 +125,42 @@ impl Nest<'_> {
             self.line(&format!("jump l{join}\n l{other}:"));
             self.statements(depth + 1);
             self.line(&format!("jump l{join}\n l{join}:"));
+        }
+    }
+
+    /// A loop that looks for something among numbers which are only compared, for the most part: r10 and r11.
+    fn search(&mut self) {
+        let (body, found, on, out) = (self.label(), self.label(), self.label(), self.label());
+        let (a, b, dst) = (self.real(), self.real(), self.real());
+        let array = ["p0", "p2", "p7"][self.rng.usize(..3)];
+        self.line(&format!("iconst i24, 0\n const r10, 0.5\n jump l{body}\n l{body}:"));
+        if self.rng.u8(..3) == 0 {
+            self.line("iand i9, i24, i2\n pelem p2, p3, i9");
+        }
+        if self.rng.bool() {
+            let (inner, after) = (self.label(), self.label());
+            self.line(&format!("iconst i25, 0\n jump l{inner}\n l{inner}:\n elem r11, {array}, i25"));
+            self.line(&format!("fma r10, r11, r{a}, r10\n iadd i25, i25, i2\n ilt i9, i25, i4"));
+            self.line(&format!("branch i9, l{inner}, l{after}\n l{after}:"));
+        } else {
+            self.line(&format!("elem r11, {array}, i24\n mul r10, r11, r{a}"));
+        }
+        let i = 6 + self.rng.u8(..2);
+        self.line(&format!("lt i9, r10, r{b}"));
+        if self.rng.bool() {
+            let to = if self.rng.bool() { out } else { on };
+            self.line(&format!("branch i9, l{found}, l{on}\n l{found}:\n imov i{i}, i24\n jump l{to}\n l{on}:"));
+        } else {
+            self.line(&format!("iselect i{i}, i9, i24, i{i}"));
+        }
+        if self.rng.u8(..8) == 0 {
+            let goes_on = self.label();
+            self.condition();
+            self.line(&format!("branch i9, done, l{goes_on}\n l{goes_on}:"));
+        }
+        self.line(&format!("iadd i24, i24, i2\n ilt i9, i24, i4\n branch i9, l{body}, l{out}\n l{out}:"));
+        if self.rng.u8(..6) == 0 {
+            self.line(&format!("add r{dst}, r{dst}, r10"));
         }
     }
 
@@ -306,7 +343,7 @@ fn source(rng: &mut Rng, rounds_max: usize) -> (String, usize) {
         nest.counted(1);
     }
     let body = nest.text;
-    let rounds = [1, 2, 5, 40, rounds_max][rng.usize(..5)];
+    let rounds = [1, 2, 5, 40, rounds_max, rounds_max][rng.usize(..6)];
     let zero: String = (2..10).map(|n| format!(" const r{n}, 0.{n}\n")).collect();
     let ints: String = [6, 7, 10, 11, 12, 13, 20, 21, 22, 23].map(|n| format!(" iconst i{n}, {}\n", n % 3)).concat();
     let weigh = if pushes {
@@ -315,15 +352,18 @@ fn source(rng: &mut Rng, rounds_max: usize) -> (String, usize) {
     } else {
         ""
     };
+    // What is not read after the nest is useful only if something else is made of it.
+    let read = if rng.bool() { 10 } else { 3 + rng.usize(..4) };
+    let read: String = (3..read).map(|n| format!("add r0, r0, r{n}\n ")).collect();
     // Rows that depend on nothing, which the one at hand may give way to.
     let rows = ["(p2, p0)", "(p10, p2)", "(p10, p10)"][rng.usize(..3)];
     let nested = format!(
-        "func f0 \"nest\" (real, real, t0, t1, int) -> (real)\n regs 10 real, 24 int, t0, t1, t0, t2, t3, t0, t3, t0, t4, t5, t0, t3, t0\n{{
+        "func f0 \"nest\" (real, real, t0, t1, int) -> (real)\n regs 12 real, 26 int, t0, t1, t0, t2, t3, t0, t3, t0, t4, t5, t0, t3, t0\n{{
          {zero}{ints} iconst i2, 1\n iconst i4, 7\n iconst i3, 0\n elem r4, p0, i3\n elem r5, p0, i2\n elem r6, p0, i4
          mul r7, r0, r1\n pack p2 (r4, r0, r1, r4, r7, r5, r6, r0)\n pack p10 (r2, r3, r8, r9, r8, r3, r2, r2)
          pack p3 {rows}\n pmov p7, p0\n iconst i1, 2000\n build p4, i1
          iconst i1, 0\n jump around\n around:\n{body} iadd i1, i1, i2\n ilt i9, i1, i0\n branch i9, around, done
-         done:\n elem r1, p7, i4\n elem r2, p2, i2\n fma r0, r1, r2, r0\n {weigh}\n ret (r0)\n}}\n"
+         done:\n elem r1, p7, i4\n elem r2, p2, i2\n fma r0, r1, r2, r0\n {read}{weigh}\n ret (r0)\n}}\n"
     );
     let call = if tasks {
         "fork 2\n task f0 (r0, r1, p0, p1, i0) -> (r2)\n task f0 (r1, r0, p0, p1, i0) -> (r3)\n add r0, r2, r3"
@@ -359,7 +399,7 @@ fn nest(seed: u64, rounds_max: usize) -> Program {
 fn random_nests_agree_with_the_reference() {
     let counts = check_seeds("nests", 300, |seed| nest(seed, 1500));
     assert!(counts.nonzero * 4 > counts.programs, "too few gradients are not zero: {counts:?}");
-    assert!(counts.slabs * 20 > counts.programs, "too few trails fill more than one slab: {counts:?}");
+    assert!(counts.slabs * 30 > counts.programs, "too few trails fill more than one slab: {counts:?}");
 }
 
 #[test]

@@ -164,14 +164,16 @@ fn recording(
     let live = liveness::live_out(body, Bank::Real, &flow, watch)?;
     let active = activity::active_in(body, params_of(Bank::Real), &flow, watch)?;
     let constants_of_loops = stretch::Constants { reals: &constants, ints: &constants_of(Bank::Int)? };
-    let mut loops =
-        loop_detection::find(body, &flow, (live.as_deref(), active.as_deref()), &constants_of_loops, watch)?;
+    let useful = liveness::useful_out(body, &flow, watch)?;
+    let sets = [live.as_deref(), useful.as_deref(), active.as_deref()];
+    let mut loops = loop_detection::find(body, &flow, sets, &constants_of_loops, watch)?;
     let mut regions = Vec::new();
     if let (Some(live), Some(active)) = (&live, &active) {
-        let facts = Facts { module, body, flow: &flow, live, active, constants: &constants_of_loops };
-        for region in region_detection::find(facts, &loops, notes.as_deref_mut(), watch)? {
+        let useful = useful.as_deref().unwrap_or(live);
+        let facts = Facts { module, body, flow: &flow, live, useful, active, constants: &constants_of_loops };
+        for mut region in region_detection::find(facts, &loops, notes.as_deref_mut(), watch)? {
             watch.tick(REGION_WORK * region.blocks.len())?;
-            match (RegionPlan::new(&region, body.reals as u16, watch)?, &mut notes) {
+            match (RegionPlan::new(&mut region, body.reals as u16, watch)?, &mut notes) {
                 (Ok(plan), _) => regions.push(PlannedRegion { region, plan }),
                 (Err(refusal), Some(notes)) => notes.refuse(&region, refusal),
                 (Err(_), None) => {}

@@ -33,6 +33,8 @@ pub(crate) struct State {
     pub(crate) node: NodeId,
     /// Whether it is read after the loop.
     pub(crate) live_after: bool,
+    /// Whether a derivative may flow back to it from there.
+    pub(crate) useful_after: bool,
 }
 
 /// A loop that is recorded as one.
@@ -59,15 +61,15 @@ impl Loop {
     }
 }
 
-/// The loops of a function. `live` are the registers that are live at the end of each block, `active` those that may be
-/// active at its beginning; `None` is everything.
+/// The loops of a function. `live` are the registers that are live at the end of each block, `useful` those that are
+/// useful there, `active` those that may be active at its beginning; `None` is everything.
 ///
 /// # Errors
 /// What the watch says.
 pub(crate) fn find(
     body: &Body,
     flow: &FlowGraph,
-    (live, active): (Option<&[RegSet]>, Option<&[RegSet]>),
+    [live, useful, active]: [Option<&[RegSet]>; 3],
     constants: &Constants<'_>,
     watch: &Watch<'_>,
 ) -> Result<Vec<Loop>, TrapKind> {
@@ -87,12 +89,14 @@ pub(crate) fn find(
             live.map(|live| live_before(body, Bank::Real, flow.blocks()[index], &live[index]))
         };
         let (again, after) = (live_at(block.start), live_at(cycle.exit));
+        let useful_after = useful.map(|useful| &useful[flow.block_at(cycle.path[cycle.path.len() - 1].start)]);
         let contains = |live: &Option<RegSet>, reg| live.as_ref().is_none_or(|live| live.contains(reg));
         let mut state = Vec::new();
         for (&reg, &node) in iteration.ends.iter().filter(|(reg, _)| reg.bank == Bank::Real) {
             let live_after = contains(&after, reg.index);
             if live_after || contains(&again, reg.index) {
-                state.push(State { reg: reg.index, node, live_after });
+                let useful_after = live_after && useful_after.is_none_or(|useful| useful.contains(reg.index));
+                state.push(State { reg: reg.index, node, live_after, useful_after });
             }
         }
         if !state.is_empty() || !iteration.pushes.is_empty() {
@@ -152,7 +156,7 @@ fn cycle(body: &Body, flow: &FlowGraph, first: Block) -> Option<Cycle> {
 pub(crate) mod tests {
     use super::*;
     use crate::preparation::activity::active_in;
-    use crate::preparation::liveness::live_out;
+    use crate::preparation::liveness::{live_out, useful_out};
     use crate::preparation::segmentation::constant_registers;
 
     /// The loops of a function on (real, array, int) with `code`.
@@ -168,8 +172,9 @@ pub(crate) mod tests {
         let constants = |bank, params| constant_registers(body, &flow, bank, params, &watch).expect("nobody stops it");
         let (reals, ints) = (constants(Bank::Real, 2), constants(Bank::Int, 1));
         let active = active_in(body, 2, &flow, &watch).expect("nobody stops it");
-        find(body, &flow, (live.as_deref(), active.as_deref()), &Constants { reals: &reals, ints: &ints }, &watch)
-            .expect("nobody stops it")
+        let useful = useful_out(body, &flow, &watch).expect("nobody stops it");
+        let sets = [live.as_deref(), useful.as_deref(), active.as_deref()];
+        find(body, &flow, sets, &Constants { reals: &reals, ints: &ints }, &watch).expect("nobody stops it")
     }
 
     /// A loop with its test at the end, with this body.
@@ -221,6 +226,15 @@ pub(crate) mod tests {
         let none = |code: &str| assert!(loops_of(&rotated(code)).is_empty());
         none(&"sin r0, r0\n".repeat(REAL_OPS_MAX + 1));
         none(&"iadd i4, i1, i2\n".repeat(PATH_MAX));
+    }
+
+    #[test]
+    fn what_is_only_compared_after_a_loop_is_not_useful_there() {
+        let code = rotated("elem r2, p0, i1\n fma r0, r2, r1, r0\n mul r1, r1, r2");
+        let found = loops_of(&code.replace("ret (r0)", "lt i1, r0, r1\n to_real r0, i1\n mul r0, r0, r1\n ret (r0)"));
+        let state: Vec<(u16, [bool; 2])> =
+            found[0].state.iter().map(|state| (state.reg, [state.live_after, state.useful_after])).collect();
+        assert_eq!(state, [(0, [true, false]), (1, [true, true])]);
     }
 
     #[test]

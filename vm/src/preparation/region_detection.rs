@@ -63,8 +63,10 @@ pub(crate) struct RegionBlock {
     /// The blocks of the region that lead to it, by their numbers in the region, each once, but for the head of a loop,
     /// where they are those from outside of the loop.
     pub(crate) before: Vec<usize>,
-    /// Real registers that are live when it ends.
-    pub(crate) live: RegSet,
+    /// Real registers that are useful when it ends.
+    pub(crate) useful: RegSet,
+    /// The head of the idle loop that it is a part of, by its number in the region; see [`Region::leave_out`].
+    pub(crate) idle: Option<usize>,
 }
 
 /// A region.
@@ -110,6 +112,57 @@ impl Region {
         left
     }
 
+    /// Leaves out the inner loops of which nothing flows back, as `is_idle` says of each of their blocks: from where
+    /// such a loop is left, the sweep goes on where it was entered. What is left of it are blocks of the loop around
+    /// it, of which the sweep knows its head alone.
+    pub(crate) fn leave_out(&mut self, is_idle: &[bool]) {
+        let mut number = 1;
+        while number < self.loops.len() {
+            let found = &self.loops[number];
+            if found.blocks.iter().zip(is_idle).any(|(&inside, &is_idle)| inside && !is_idle) {
+                number += 1;
+                continue;
+            }
+            let head = found.head;
+            let inside = found.blocks.clone();
+            let parent = found.parent.expect("it is an inner loop");
+            // Inner loops come after those around them.
+            let mut kept = Vec::new();
+            for (at, found) in std::mem::take(&mut self.loops).into_iter().enumerate() {
+                if !inside[found.head] {
+                    kept.push((at, found));
+                }
+            }
+            let new_number = |old: usize| kept.iter().position(|&(at, _)| at == old).expect("it is kept");
+            let parents: Vec<Option<usize>> = kept.iter().map(|(_, found)| found.parent.map(new_number)).collect();
+            for (number, block) in self.blocks.iter_mut().enumerate() {
+                if inside[number] {
+                    (block.idle, block.inside, block.steady) = (Some(head), parent, false);
+                }
+                block.inside = new_number(block.inside);
+            }
+            self.loops = kept.into_iter().map(|(_, found)| found).collect();
+            self.loops.iter_mut().zip(parents).for_each(|(found, parent)| found.parent = parent);
+        }
+        let place = |block: usize| self.blocks[block].idle.unwrap_or(block);
+        let places = |list: &[usize]| {
+            let mut seen = BTreeSet::new();
+            list.iter().map(|&block| place(block)).filter(|&block| seen.insert(block)).collect::<Vec<usize>>()
+        };
+        let befores: Vec<Vec<usize>> = self.blocks.iter().map(|block| places(&block.before)).collect();
+        let latches: Vec<Vec<usize>> = self.loops.iter().map(|found| places(&found.latches)).collect();
+        let mut seen = BTreeSet::new();
+        let exits = self.exits.iter().map(|&(from, to)| (place(from), to)).filter(|&exit| seen.insert(exit)).collect();
+        self.exits = exits;
+        self.blocks.iter_mut().zip(befores).for_each(|(block, before)| block.before = before);
+        self.loops.iter_mut().zip(latches).for_each(|(found, latches)| found.latches = latches);
+    }
+
+    /// As what the sweep knows a block: the head of the idle loop that it is a part of, or itself.
+    pub(crate) fn known_as(&self, block: usize) -> usize {
+        self.blocks[block].idle.unwrap_or(block)
+    }
+
     /// The loop of which a block is the head, if it is one's.
     pub(crate) fn loop_at(&self, head: usize) -> Option<usize> {
         self.loops.iter().position(|found| found.head == head)
@@ -124,6 +177,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) flow: &'a FlowGraph,
     /// Real registers that are live at the end of each block.
     pub(crate) live: &'a [RegSet],
+    /// Real registers that are useful there.
+    pub(crate) useful: &'a [RegSet],
     /// Real registers that may be active at the beginning of each block.
     pub(crate) active: &'a [RegSet],
     pub(crate) constants: &'a Constants<'a>,
@@ -200,7 +255,7 @@ struct Builders {
 impl Finder<'_> {
     /// The region that a loop is, or why it is none.
     fn region(&mut self, number: usize, watch: &Watch<'_>) -> Result<Result<Region, Refusal>, TrapKind> {
-        let Facts { body, flow, live, .. } = self.facts;
+        let Facts { body, flow, live, useful, .. } = self.facts;
         let found = &self.nest[number];
         if found.blocks.len() > BLOCKS_MAX {
             return Ok(Err(Refusal::Blocks { max: BLOCKS_MAX }));
@@ -239,7 +294,8 @@ impl Finder<'_> {
             }
             let mut latches = loops[inside].latches.iter();
             let steady = latches.all(|&latch| self.dominators.dominates(block, found.blocks[latch]));
-            blocks.push(RegionBlock { number: block, stretch, inside, steady, before, live: live[block].clone() });
+            let useful = useful[block].clone();
+            blocks.push(RegionBlock { number: block, stretch, inside, steady, before, useful, idle: None });
         }
         if blocks.iter().map(|block| block.stretch.real_ops).sum::<usize>() > REAL_OPS_MAX {
             return Ok(Err(Refusal::RealOps { max: REAL_OPS_MAX }));

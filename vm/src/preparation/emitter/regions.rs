@@ -67,7 +67,11 @@ impl Writing {
             Target::Block(to) => Some(to),
             Target::Out(_) => None,
         };
-        if !self.records {
+        // Of what happens inside of an idle loop the sweep knows nothing.
+        let from = region.known_as(from);
+        let inside = inside.map(|to| region.known_as(to));
+        let is_idle = inside == Some(from) && region.blocks[from].idle.is_some();
+        if !self.records || is_idle {
             return EdgeCode { save: SaveSite::default(), begun: None };
         }
         let left = region.loops_left(from, inside);
@@ -81,7 +85,8 @@ impl Writing {
             Target::Out(start) => {
                 number(region.exits.iter().position(|&exit| exit == (from, start)), region.exits.len())
             }
-            Target::Block(to) => {
+            Target::Block(_) => {
+                let to = inside.expect("it is a block's");
                 let again = region.loop_at(to).filter(|&number| region.loops[number].blocks[from]);
                 let before = again.map_or(&region.blocks[to].before, |number| &region.loops[number].latches);
                 number(before.iter().position(|&known| known == from), before.len())
@@ -135,7 +140,8 @@ impl Emitter<'_> {
             self.push(start, Inst::Len { dst: IntReg(push.len_before), array: RefReg(push.builder) });
         }
         if records {
-            for (&array, &base) in region.arrays.bases.iter().filter(|(array, _)| region.refs_before.contains(array)) {
+            let reached = region.arrays.bases.iter().filter(|(array, _)| plan.reached.contains(array));
+            for (&array, &base) in reached.filter(|(array, _)| region.refs_before.contains(array)) {
                 self.push(start, Inst::ArrayBase { dst: IntReg(base), array: RefReg(array) });
             }
             for (&array, &cell) in plan.cells.iter().filter(|(array, _)| region.refs_before.contains(array)) {
@@ -219,7 +225,7 @@ impl Emitter<'_> {
             self.lower(at, false);
             if matches!(inst.op, Op::PElem | Op::PMov | Op::PSelect) {
                 let array = RefReg(inst.a);
-                if let Some(dst) = base {
+                if let Some(dst) = base.filter(|_| writing.plan.reached.contains(&inst.a)) {
                     self.push(at, Inst::ArrayBase { dst, array });
                 }
                 if let Some(&cell) = writing.plan.cells.get(&inst.a) {

@@ -7,7 +7,7 @@ use crate::preparation::stretch::RealSource;
 
 /// The results of an iteration that matter, and what they depend on.
 pub(super) struct Flow {
-    /// For each register of the state whether what is read after the loop can depend on it.
+    /// For each register of the state whether what is useful after the loop can depend on it.
     pub(super) used: Vec<bool>,
     /// What the used registers hold when an iteration ends, in the state's order; then what is pushed.
     pub(super) nodes: Vec<NodeId>,
@@ -31,9 +31,9 @@ impl Flow {
             .iter()
             .map(|&input| source.state.iter().position(|state| input == RealSource::Register(state.reg)))
             .collect();
-        let mut used: Vec<bool> = source.state.iter().map(|state| state.live_after).collect();
-        let live = source.state.iter().filter(|state| state.live_after).map(|state| state.node);
-        let mut work: Vec<NodeId> = live.chain(source.push().map(|push| push.node)).collect();
+        let mut used: Vec<bool> = source.state.iter().map(|state| state.useful_after).collect();
+        let useful = source.state.iter().filter(|state| state.useful_after).map(|state| state.node);
+        let mut work: Vec<NodeId> = useful.chain(source.push().map(|push| push.node)).collect();
         while let Some(node) = work.pop() {
             for before in dependence[node.index()].iter().filter_map(|input| carried[input]) {
                 if !used[before] {

@@ -53,7 +53,7 @@ pub(super) fn write(
     let lasting_ints = homes.ints.len() + 2 * homes.builders.len();
     let (mut reals, mut ints) = (lasting_reals, lasting_ints);
     let mut written = Vec::with_capacity(blocks.len());
-    for (number, block) in blocks.iter().enumerate() {
+    for (number, block) in blocks.iter().enumerate().filter(|&(number, _)| region.known_as(number) == number) {
         let mut writer =
             BlockWriter { region, homes, block, assembler: Assembler::new(block.graph(), lasting_reals, lasting_ints) };
         let adjoint = writer.write(number, plan);
@@ -91,7 +91,7 @@ fn edge(region: &Region, plan: &RegionPlan, homes: &Homes, from: Option<usize>, 
     let leaves = from.is_some_and(|from| left.iter().any(|&number| region.loops[number].head == from));
     Edge {
         leaves,
-        from: from.map(|from| from as u16),
+        from: from.map(|from| (0..from).filter(|&block| region.known_as(block) == block).count() as u16),
         reals: lists(0).map(|reg| homes.reals[reg]).collect(),
         ints: lists(1).map(|reg| homes.ints[reg]).collect(),
     }

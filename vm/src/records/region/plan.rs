@@ -10,7 +10,7 @@ use crate::derivation::graph::{Graph, Node, NodeId};
 use crate::derivation::piece::Piece;
 use crate::derivation::plan::Plan;
 use crate::preparation::refusal::Refusal;
-use crate::preparation::region_detection::Region;
+use crate::preparation::region_detection::{Region, RegionBlock};
 use crate::preparation::stretch::{BuilderStep, EndRegisters, Push, RealSource, Stretch, StretchCopy};
 use crate::records::recorded_loop::steps_back;
 use crate::records::segment::OutputWord;
@@ -39,6 +39,8 @@ pub(crate) struct RegionPlan {
     pub(crate) costs: Vec<(u32, u32)>,
     /// The reference registers whose arrays the sweep reads, with the integer registers that say where they are.
     pub(crate) cells: BTreeMap<u16, u16>,
+    /// The reference registers to whose arrays something flows back.
+    pub(crate) reached: BTreeSet<u16>,
     /// The builders that it begins whose elements have slots.
     pub(crate) made: BTreeSet<u16>,
     /// The first real and the first integer register that nothing uses.
@@ -78,6 +80,8 @@ pub(super) struct BlockPlan {
 
 /// A contribution to an element.
 pub(super) struct ElementPlan {
+    /// The reference register that holds the array.
+    pub(super) array: u16,
     pub(super) base: NodeId,
     pub(super) index: NodeId,
     pub(super) contribution: NodeId,
@@ -102,12 +106,12 @@ struct BlockFlow {
 }
 
 impl BlockFlow {
-    fn new(stretch: &Stretch, live: &dyn Fn(u16) -> bool) -> BlockFlow {
+    fn new(stretch: &Stretch, useful: &dyn Fn(u16) -> bool) -> BlockFlow {
         let dependence = dependences(&stretch.graph);
         let active = |node: NodeId| -> InputSet {
             dependence[node.index()].iter().filter(|&input| !stretch.passive[input]).collect()
         };
-        let written = stretch.ends.iter().filter(|(reg, _)| reg.bank == Bank::Real && live(reg.index));
+        let written = stretch.ends.iter().filter(|(reg, _)| reg.bank == Bank::Real && useful(reg.index));
         let mut outputs: Vec<(u16, NodeId, InputSet)> =
             written.map(|(reg, &node)| (reg.index, node, active(node))).collect();
         outputs.retain(|(_, _, set)| !set.is_empty());
@@ -300,8 +304,8 @@ fn index_of(region: &Region, number: usize, steps: &BTreeMap<u16, usize>, leavin
     let is = |stretch: &Stretch, node: NodeId, value: i64| stretch.graph.node(node) == Node::Int(value);
     let from_zero = |reg: u16| {
         region.blocks[region.loops[number].head].before.iter().all(|&from| {
-            let stretch = &region.blocks[from].stretch;
-            stretch.ends.get(&Reg::int(reg)).is_some_and(|&node| is(stretch, node, 0))
+            let RegionBlock { stretch, idle, .. } = &region.blocks[from];
+            idle.is_none() && stretch.ends.get(&Reg::int(reg)).is_some_and(|&node| is(stretch, node, 0))
         })
     };
     let by_one = |reg: u16, block: usize| {
@@ -411,9 +415,9 @@ impl BlockPlan {
             }
             match stretch.real_inputs[n as usize] {
                 RealSource::Register(reg) => to_registers.push((reg, contribution)),
-                RealSource::Element { index, .. } => {
+                RealSource::Element { array, index } => {
                     let base = stretch.bases[n as usize].expect("arrays that a region reads have a base");
-                    elements.push(ElementPlan { base, index, contribution });
+                    elements.push(ElementPlan { array, base, index, contribution });
                 }
             }
         }
@@ -464,13 +468,13 @@ impl RegionPlan {
     /// # Errors
     /// What the watch says.
     pub(crate) fn new(
-        region: &Region,
+        region: &mut Region,
         free_real: u16,
         watch: &Watch<'_>,
     ) -> Result<Result<RegionPlan, Refusal>, TrapKind> {
         let flow = |n: usize| {
             let block = &region.blocks[n];
-            BlockFlow::new(&block.stretch, &|reg| block.live.contains(reg))
+            BlockFlow::new(&block.stretch, &|reg| block.useful.contains(reg))
         };
         let mut flows: Vec<BlockFlow> = (0..region.blocks.len()).map(flow).collect();
         let mut adjoints: BTreeSet<u16> = flows.iter().flat_map(|flow| &flow.outputs).map(|&(reg, _, _)| reg).collect();
@@ -482,7 +486,9 @@ impl RegionPlan {
             }));
         }
         // What the region may hand on as it was before.
-        adjoints.extend(region.live_after.iter().filter(|&&reg| region.live_before.contains(reg)));
+        let is_useful = |reg: u16| region.exits.iter().any(|&(from, _)| region.blocks[from].useful.contains(reg));
+        let handed_on = region.live_after.iter().filter(|&&reg| region.live_before.contains(reg) && is_useful(reg));
+        adjoints.extend(handed_on);
         let Some(masks) = Masks::new(region, &flows, &adjoints, watch)? else {
             return Ok(Err(Refusal::Inputs { max: MASK_BITS }));
         };
@@ -491,6 +497,14 @@ impl RegionPlan {
                 *set = InputSet::default();
             }
         }
+        let is_idle = |(block, flow): (&RegionBlock, &BlockFlow)| {
+            let is_written = |&reg: &u16| block.stretch.ends.contains_key(&Reg::real(reg));
+            let does_nothing = flow.outputs.is_empty() && block.stretch.builder_steps.is_empty();
+            does_nothing && !adjoints.iter().any(is_written)
+        };
+        let idle: Vec<bool> = region.blocks.iter().zip(&flows).map(is_idle).collect();
+        region.leave_out(&idle);
+        let region = &*region;
         let mut free_int = region.free_int;
         let mut fresh = || {
             let register = free_int;
@@ -549,6 +563,7 @@ impl RegionPlan {
             left: vec![Default::default(); region.loops.len()],
             costs: vec![(0, 0); region.loops.len()],
             cells: BTreeMap::new(),
+            reached: BTreeSet::new(),
             made,
             free: [free_real, free_int],
         };
@@ -606,10 +621,12 @@ impl RegionPlan {
         let is_wanted = |cell: &u16| wanted.left.iter().any(|left| left.contains(&Reg::int(*cell)));
         let cells = region.arrays.cells.iter().filter(|(_, cell)| is_wanted(cell));
         self.cells = cells.map(|(&array, &cell)| (array, cell)).collect();
+        self.reached = plans.iter().flat_map(|plan| &plan.elements).map(|element| element.array).collect();
         let homes = Homes::new(adjoints, &wanted.left, self);
         let Some(code) = code_writer::write(region, self, &plans, &homes, outputs) else { return Ok(None) };
         for number in 0..region.loops.len() {
-            let own = code.blocks.iter().zip(&region.blocks).filter(|(_, block)| block.inside == number);
+            let known = region.blocks.iter().enumerate().filter(|&(block, _)| region.known_as(block) == block);
+            let own = code.blocks.iter().zip(known).filter(|(_, (_, block))| block.inside == number);
             // The way on, and a round that is counted if none of the instructions does that.
             let cost =
                 |block: &super::BlockAdjoint| block.len() + 2 - usize::from(block.rounds.is_some_and(|r| r.stepped));
