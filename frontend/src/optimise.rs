@@ -10,6 +10,7 @@
 mod arrays;
 mod copies;
 mod dead;
+mod extremes;
 mod hoist;
 mod in_place;
 mod params;
@@ -55,6 +56,7 @@ pub(crate) fn optimise(mut program: Program, meter: &Meter) -> Program {
         }
         // Loads that were shared are out of branches now.
         select::select(function, lists, meter);
+        extremes::find_by_index(function, lists, meter);
         dead::drop_unused(function, meter);
         in_place::change(function, lists, module, meter);
     }

@@ -74,6 +74,8 @@ impl Emit<'_> {
     }
 
     fn compare_reals(&mut self, cc: FloatCC, a: Value, b: Value) -> Value {
+        // Whether it is NaN takes the machine a test less.
+        let cc = if cc == FloatCC::NotEqual && a == b { FloatCC::Unordered } else { cc };
         let holds = self.b.ins().fcmp(cc, a, b);
         self.truth(holds)
     }
