@@ -3,9 +3,11 @@
 //! `loop m = m0 for i in from .. to do max m e` looks for the round whose `e` is the greatest, on numbers without
 //! derivatives, and then computes the `e` of that round once more:
 //!
-//!     let (best, _) = loop (best, d) = (to, detach m0) for i in from .. to do
-//!       if e > d or e != e then (i, detach e) else (best, d) in
-//!     if best == to then m0 else e where i is best
+//! ```text
+//! let (best, _) = loop (best, d) = (to, detach m0) for i in from .. to do
+//!   if e > d or e != e then (i, detach e) else (best, d) in
+//! if best == to then m0 else e where i is best
+//! ```
 //!
 //! That is the same number, to the last bit, and the same derivative, of one round in place of all of them: nothing of
 //! the others is recorded or swept, and nobody computes tangents of them. Without derivatives it is one round more.
