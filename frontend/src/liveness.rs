@@ -78,6 +78,11 @@ impl Liveness {
         self.is_used(var, self.extents[after].1, self.extents[around].1)
     }
 
+    /// Whether a variable is read after an expression was evaluated, wherever that is.
+    pub(crate) fn is_used_after(&self, var: Var, expr: ExprId) -> bool {
+        self.is_used(var, self.extents[expr].1, u32::MAX)
+    }
+
     fn is_used(&self, var: Var, start: u32, end: u32) -> bool {
         let first = self.uses[var].partition_point(|&at| at < start);
         self.uses[var].get(first).is_some_and(|&at| at < end)

@@ -42,6 +42,30 @@ fn equal_expressions_are_computed_once() {
 }
 
 #[test]
+fn a_loop_does_not_write_where_a_shared_value_is() {
+    // The value that the inner loop begins with is read again when that has ended.
+    let text = "def f (x : Real) : (Real, Real) =
+        loop (s, t) = (0.0, x) for i < 2 do (loop m = sin t for _ < 3 do m + 1, sin t)";
+    let (first, second) = (0.5_f64.sin(), 0.5_f64.sin().sin());
+    assert!(first > second);
+    assert_eq!(counts(text, [Op::Sin]), [1]);
+    let expected = Value::Tuple(vec![Value::Real(second + 3.0), Value::Real(second)]);
+    assert_eq!(run(text, &[Value::Real(0.5)]), Ok(expected));
+    let text = "def f (ys : Array Real) : (Real, Real) =
+        loop (s, t) = (0.0, 0.0) for i < length ys do (loop m = ys[i] for _ < 3 do m + 1, ys[i])";
+    assert_eq!(run(text, &[reals(&[4.0, 0.5])]), Ok(Value::Tuple(vec![Value::Real(3.5), Value::Real(0.5)])));
+    // A loop with a condition, integers, and arrays.
+    let text = "def f (n : Int) : (Int, Int) =
+        loop (s, t) = (0, n) for i < 2 do (loop m = t * t while m < 100 do m + t, t * t)";
+    assert_eq!(run(text, &[Value::Int(3)]), Ok(Value::Tuple(vec![Value::Int(108), Value::Int(81)])));
+    let text = "def f (x : Real) : (Array Real, Array Real) =
+        loop (s, t) = ([||], [| x, x |]) for i < 2 do
+          (loop m = [| 2 * t[0], t[1] |] for j < 2 do { m with [j] = m[j] + 1 }, [| 2 * t[0], t[1] |])";
+    let expected = Value::Tuple(vec![Value::Reals(vec![5.0, 2.0]), Value::Reals(vec![4.0, 1.0])]);
+    assert_eq!(run(text, &[Value::Real(1.0)]), Ok(expected));
+}
+
+#[test]
 fn what_differs_is_not_shared() {
     let text = "def f (x : Real) (y : Real) : Real = (x - y) * (y - x) + min x y * min y x";
     assert_eq!(counts(text, [Op::Sub, Op::Min]), [2, 2]);

@@ -132,11 +132,13 @@ impl Lowerer<'_, '_> {
     }
 
     /// Lowers a binding of a block, straight into the register where its variable is wanted if nothing after it in the
-    /// block reads what was there.
+    /// block reads what was there. What reads the variable after the block would find what has become of the register
+    /// there.
     pub(super) fn binding(&mut self, block: ExprId, binding: &Binding, wanted: &HashMap<Var, Target>) {
         if let [var] = *binding.vars
             && let Some(&target) = wanted.get(&var)
             && !target.owner.is_some_and(|owner| self.live.is_used_between(owner, binding.value, block))
+            && !self.live.is_used_after(var, block)
         {
             self.write(binding.value, &[target]);
             return self.registers.define(var, target.reg, true);
