@@ -60,9 +60,25 @@ struct Writer {
     /// The fields of each constructor of each data type; the first constructor is not recursive.
     data: Vec<Vec<Vec<Ty>>>,
     long_loop: bool,
+    /// Small expressions that were made, which may be said again where all that was in scope still is.
+    said: Vec<Said>,
+    /// How many loops, calls and derivative operators were made: nothing small has one.
+    costly: usize,
     /// How deep derivative operators may still nest, if the program has any.
     nesting: Option<u32>,
 }
+
+/// An expression that was made.
+struct Said {
+    ty: Ty,
+    text: String,
+    /// How much was in scope, and the name that came last.
+    scope: usize,
+    last: String,
+}
+
+/// Expressions of so many parts are said again.
+const SAID_PARTS: std::ops::RangeInclusive<i64> = 2..=8;
 
 /// The source of this seed and arguments for its `main`.
 pub(crate) fn source(seed: u64, veiled: bool) -> (String, Vec<Value>) {
@@ -90,6 +106,8 @@ fn source_with(percent: i64, dice: Dice, veil: Option<Dice>, operators: bool) ->
         definitions: Vec::new(),
         data: Vec::new(),
         long_loop: false,
+        said: Vec::new(),
+        costly: 0,
         nesting: operators.then_some(0),
     };
     let mut out = POLYMORPHIC.to_owned();
@@ -293,6 +311,10 @@ impl Writer {
 
     /// An expression that stands wherever an operand or an argument may.
     fn expr(&mut self, ty: &Ty, depth: u32) -> String {
+        if let Some(text) = self.said_before(ty) {
+            return text;
+        }
+        let (budget, costly) = (self.budget, self.costly);
         self.budget -= 1;
         let text = if depth == 0 || self.budget < 0 {
             self.leaf(ty)
@@ -301,7 +323,27 @@ impl Writer {
         } else {
             self.special(ty, depth - 1)
         };
-        self.veiled(ty, text)
+        let text = self.veiled(ty, text);
+        if self.costly == costly
+            && SAID_PARTS.contains(&(budget - self.budget))
+            && let Some((last, _)) = self.scope.last()
+        {
+            let (text, last) = (text.clone(), last.clone());
+            self.said.push(Said { ty: ty.clone(), text, scope: self.scope.len(), last });
+        }
+        text
+    }
+
+    /// Now and then, an expression of this type that was made before: what compilers compute once.
+    fn said_before(&mut self, ty: &Ty) -> Option<String> {
+        // A name is bound once, so that all that came before the last one is there if that is.
+        let scope = &self.scope;
+        self.said.retain(|said| scope.get(said.scope - 1).is_some_and(|(name, _)| *name == said.last));
+        let again: Vec<&Said> = self.said.iter().filter(|said| said.ty == *ty).collect();
+        if again.is_empty() || !self.dice.one_in(6) {
+            return None;
+        }
+        Some(again[self.dice.usize(..again.len())].text.clone())
     }
 
     fn veiled(&mut self, ty: &Ty, text: String) -> String {
@@ -492,6 +534,7 @@ impl Writer {
 
     /// A function of the program, or one in scope, applied; or one that is made here.
     fn call(&mut self, ty: &Ty, depth: u32) -> String {
+        self.costly += 1;
         let global = self.definitions.iter().filter(|(_, _, result)| result == ty);
         let mut all: Vec<(String, Vec<Ty>)> =
             global.map(|(name, params, _)| (format!("{name} one"), params.clone())).collect();
@@ -569,6 +612,7 @@ impl Writer {
     }
 
     fn loop_of(&mut self, ty: &Ty, depth: u32) -> String {
+        self.costly += 1;
         // The number first: a long loop has a small body.
         let long = self.long_loop;
         let count = self.count(depth);
@@ -631,6 +675,7 @@ impl Writer {
 
     /// A local function that calls itself, or two that call each other.
     fn recursion(&mut self, ty: &Ty, depth: u32) -> String {
+        self.costly += 1;
         let (go, other) = (self.fresh(), self.fresh());
         let (count, init) = (self.count(depth), self.expr(ty, depth));
         let mark = self.scope.len();

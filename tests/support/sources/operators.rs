@@ -87,6 +87,7 @@ impl Writer {
 
     /// A real that an operator gives.
     pub(super) fn operator(&mut self, depth: u32) -> String {
+        self.costly += 1;
         let outer = self.nesting;
         self.nesting = outer.map(|left| left - 1);
         let text = self.operator_inside(depth);
