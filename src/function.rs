@@ -179,8 +179,10 @@ impl Function {
     /// At such points a derivative is one of several, and differences tell another one. `dualvm grad --warn-kinks`
     /// prints the report.
     ///
-    /// It is about the code as compiled; [`CompileOptions::as_written`](crate::CompileOptions) keeps the compiler from
-    /// computing what isn't asked for. The run is interpreted, on one thread, with a record for each instruction.
+    /// It is about the code as compiled: what isn't asked for isn't computed, and the least or greatest of a loop's
+    /// rounds is found by comparing numbers without derivatives, so that its ties don't count.
+    /// [`CompileOptions::as_written`](crate::CompileOptions) keeps the compiler from both. The run is interpreted, on
+    /// one thread, with a record for each instruction.
     ///
     /// ```
     /// use dualvm::{CallOptions, Engine, Error, KINK_EPSILON, Module};

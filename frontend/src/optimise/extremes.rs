@@ -5,21 +5,26 @@
 //!
 //! ```text
 //! let (best, _) = loop (best, d) = (to, detach m0) for i in from .. to do
-//!   if e > d or e != e then (i, detach e) else (best, d) in
+//!   let v = detach e in (if v > d or v != v then i else best, max d v) in
 //! if best == to then m0 else e where i is best
 //! ```
 //!
-//! That is the same number, to the last bit, and the same derivative, of one round in place of all of them: nothing of
-//! the others is recorded or swept, and nobody computes tangents of them. Without derivatives it is one round more.
-//! Where the number is NaN, the derivative belongs to the last round that is NaN; the instruction gives it to whatever
-//! comes after.
+//! That is the same number, to the last bit, and the derivative of one round in place of all of them: nothing of the
+//! others is recorded or swept, and nobody computes tangents of them. A round takes four more instructions, which need
+//! no derivatives. Derivatives are the same but for how records group what they sum. Where the number is NaN, the
+//! derivative belongs to the last round that is NaN, or for `max e m` to the first; the instruction gives it to
+//! whatever comes after.
+//!
+//! Loops inside of `e` are looked at where the best round is computed. Among those that are compared, a minimum of
+//! maxima does what it did: to find each of these by an index would compute their best rounds for nothing, twice for
+//! each loop around.
 
 use super::copies;
 use crate::core::{
     Atom, Binding, Body, Comparison, Expr, ExprId, ExprKind, Function, Iteration, Loop, Origin, Range, TypeList,
     TypeLists, Var,
 };
-use crate::hash::HashMap;
+use crate::hash::{HashMap, HashSet};
 use crate::limits::{Count, Meter};
 use crate::list::List;
 use dualvm_vm::isa::Op;
@@ -28,20 +33,34 @@ use dualvm_vm::module::ValueType;
 /// A round of at most so many nodes is written twice.
 const COPIED_NODES_MAX: usize = 256;
 
-/// Looks for indices in a function's loops, from the inner ones to those around them.
+/// The nodes that are written around the two rounds.
+const SEARCH_NODES: usize = 32;
+
+/// Looks for indices in a function's loops, from the outer ones to those inside.
 pub(super) fn find_by_index(function: &mut Function, lists: &mut TypeLists, meter: &Meter) {
-    for expr in function.node_ids(meter).into_iter().rev() {
+    let mut pending = function.node_ids(meter);
+    let mut compared: HashSet<ExprId> = HashSet::default();
+    let mut at = 0;
+    while let Some(&expr) = pending.get(at) {
+        at += 1;
         let Some((repeat, range)) = fold_over_range(&function.body, expr) else { continue };
-        // In the order of evaluation, as loops inside have left them.
-        let nodes = function.body.nodes_of(repeat.body).take(COPIED_NODES_MAX + 1).map(|(node, _)| node);
-        let mut nodes: Vec<ExprId> = nodes.collect();
-        nodes.reverse();
+        if compared.contains(&expr) {
+            continue;
+        }
+        let Some((extreme, nodes)) = Extreme::of(&function.body, &repeat) else { continue };
         if !meter.steps(nodes.len()) {
             return;
         }
-        let Some(extreme) = Extreme::of(&function.body, &repeat, &nodes) else { continue };
-        meter.nodes(Count::Code, nodes.len());
-        Finder { body: &mut function.body, lists, origin: Origin::default() }.write(expr, range, &nodes, extreme);
+        meter.nodes(Count::Code, SEARCH_NODES + nodes.len());
+        compared.extend(&nodes);
+        let copied = Finder { body: &mut function.body, lists, origin: Origin::default() }.write(
+            expr,
+            (&repeat, range),
+            &nodes,
+            &extreme,
+        );
+        // In the order of evaluation, a loop comes after those in it.
+        pending.extend(copied.into_iter().rev());
     }
 }
 
@@ -63,35 +82,39 @@ struct Extreme {
     candidate: ExprId,
     /// Whether that stands on the left, so that it is taken where both are equal.
     is_first: bool,
-    /// Whether a round has no branches and no loops.
-    is_straight: bool,
-    repeat: Loop,
 }
 
 impl Extreme {
-    /// `None` if a round does something else, or something that can't be done twice.
-    fn of(body: &Body, repeat: &Loop, nodes: &[ExprId]) -> Option<Extreme> {
+    /// With the nodes of a round in the order of evaluation; `None` if a round does something else, or something that
+    /// can't be done twice.
+    fn of(body: &Body, repeat: &Loop) -> Option<(Extreme, Vec<ExprId>)> {
+        let (node, mut passed) = result(body, repeat.body);
+        let ExprKind::Scalar(op @ (Op::Min | Op::Max), args) = &body.exprs[node].kind else { return None };
+        let carried = repeat.vars[0];
+        let is_carried = |expr: ExprId| matches!(body.exprs[expr].kind, ExprKind::Var(var) if var == carried);
+        let is_first = is_carried(args[1]);
+        if !is_first && !is_carried(args[0]) {
+            return None;
+        }
+        let mut nodes: Vec<ExprId> =
+            body.nodes_of(repeat.body).take(COPIED_NODES_MAX + 1).map(|(node, _)| node).collect();
+        nodes.reverse();
         if nodes.len() > COPIED_NODES_MAX || !nodes.iter().all(|&node| may_be_repeated(&body.exprs[node].kind)) {
             return None;
         }
-        let carried = repeat.vars[0];
-        let is_carried = |expr: ExprId| matches!(body.exprs[expr].kind, ExprKind::Var(var) if var == carried);
-        if reads(body, nodes, carried) != 1 {
+        passed.push(carried);
+        if passed.into_iter().any(|var| reads(body, &nodes, var) != 1) {
             return None;
         }
-        let node = result(body, nodes, repeat.body)?;
-        let ExprKind::Scalar(op @ (Op::Min | Op::Max), args) = &body.exprs[node].kind else { return None };
-        let is_first = is_carried(args[1]);
         let candidate = if is_first { args[0] } else { args[1] };
-        let is_straight = !nodes.iter().any(|&node| is_control(&body.exprs[node].kind));
-        let found = Extreme { node, op: *op, candidate, is_first, is_straight, repeat: repeat.clone() };
-        (is_first || is_carried(args[0])).then_some(found)
+        Some((Extreme { node, op: *op, candidate, is_first }, nodes))
     }
 }
 
-/// The node that computes a round's value, if nothing else in the round reads that.
-fn result(body: &Body, nodes: &[ExprId], mut expr: ExprId) -> Option<ExprId> {
+/// The node that computes an expression's value, and the variables that hand it on.
+fn result(body: &Body, mut expr: ExprId) -> (ExprId, Vec<Var>) {
     let mut bound: HashMap<Var, ExprId> = HashMap::default();
+    let mut passed = Vec::new();
     loop {
         expr = match &body.exprs[expr].kind {
             ExprKind::Block(bindings, value) => {
@@ -100,9 +123,10 @@ fn result(body: &Body, nodes: &[ExprId], mut expr: ExprId) -> Option<ExprId> {
                 *value
             }
             ExprKind::Var(var) if let Some(value) = bound.remove(var) => {
-                (reads(body, nodes, *var) == 1).then_some(value)?
+                passed.push(*var);
+                value
             }
-            _ => return Some(expr),
+            _ => return (expr, passed),
         };
     }
 }
@@ -127,10 +151,6 @@ fn may_be_repeated(kind: &ExprKind) -> bool {
     }
 }
 
-fn is_control(kind: &ExprKind) -> bool {
-    matches!(kind, ExprKind::Loop(_) | ExprKind::If(_) | ExprKind::Switch(_) | ExprKind::And(_) | ExprKind::Or(_))
-}
-
 struct Finder<'f> {
     body: &'f mut Body,
     lists: &'f mut TypeLists,
@@ -138,8 +158,14 @@ struct Finder<'f> {
 }
 
 impl Finder<'_> {
-    fn write(mut self, expr: ExprId, range: Range, nodes: &[ExprId], extreme: Extreme) {
-        let Extreme { node, op, candidate, is_first, is_straight, repeat } = extreme;
+    /// Writes both rounds, and gives the nodes of the second one.
+    fn write(
+        mut self,
+        expr: ExprId,
+        (repeat, range): (&Loop, Range),
+        nodes: &[ExprId],
+        extreme: &Extreme,
+    ) -> Vec<ExprId> {
         self.origin = self.body.exprs[expr].origin;
         let mut bindings = Vec::new();
         let [init, from, to] = [repeat.init, range.from, range.to].map(|part| {
@@ -148,20 +174,19 @@ impl Finder<'_> {
             atoms[0]
         });
         // Of a round, what it compares.
-        self.body.exprs[node].kind = ExprKind::Block(Box::default(), candidate);
+        self.body.exprs[extreme.node].kind = ExprKind::Block(Box::default(), extreme.candidate);
         let best = self.body.vars.push(ValueType::Int);
         let atoms = HashMap::from_iter([(range.index, Atom::Var(best))]);
-        let copies = copies::copy(self.body, nodes, &atoms);
-        let of_best = *copies.last().expect("an expression has nodes");
+        let copied = copies::copy(self.body, nodes, &atoms);
+        let of_best = *copied.last().expect("an expression has nodes");
 
         // The loop.
         let [best_so_far, value_so_far] = [ValueType::Int, ValueType::Real].map(|ty| self.body.vars.push(ty));
         let value = self.body.vars.push(ValueType::Real);
         let (new, old) = ((range.index, value), (best_so_far, value_so_far));
-        let (operands, choices) =
-            if is_first { ([value, value_so_far], [old, new]) } else { ([value_so_far, value], [new, old]) };
-        let next = self.choose(op, operands, is_straight, choices);
-        let binding = Binding { vars: List::from([value]), value: repeat.body };
+        let next = self.next(extreme.op, if extreme.is_first { [new, old] } else { [old, new] });
+        let found = self.real(ExprKind::Scalar(Op::Detach, List::from([repeat.body])));
+        let binding = Binding { vars: List::from([value]), value: found };
         let round = self.both(ExprKind::Block([binding].into(), next));
         let (none, first) = (self.atom(to), self.atom(init));
         let first = self.real(ExprKind::Scalar(Op::Detach, List::from([first])));
@@ -183,40 +208,22 @@ impl Finder<'_> {
         let init = self.atom(init);
         let value = self.real(ExprKind::If([is_none, init, of_best]));
         self.body.exprs[expr].kind = ExprKind::Block(bindings.into(), value);
+        copied
     }
 
-    /// The first index and value if the instruction gives its second operand, else the second ones. What has no
-    /// branches gets none.
-    fn choose(&mut self, op: Op, operands: [Var; 2], is_straight: bool, choices: [(Var, Var); 2]) -> ExprId {
-        let [beats, is_nan] = self.second_is_taken(op, operands);
-        let [new, old] = choices.map(|(index, value)| [self.atom(Atom::Var(index)), self.detached(value)]);
-        if !is_straight {
-            let is_taken = self.int(ExprKind::Or([beats, is_nan]));
-            let [new, old] = [new, old].map(|choice| self.both(ExprKind::Values(List::from(choice))));
-            return self.both(ExprKind::If([is_taken, new, old]));
-        }
-        let taken = self.body.vars.push(ValueType::Int);
-        let value = self.int(ExprKind::Scalar(Op::IOr, List::from([beats, is_nan])));
-        let [first, second] = [taken; 2].map(|taken| self.atom(Atom::Var(taken)));
-        let index = self.int(ExprKind::Scalar(Op::ISelect, List::from([first, new[0], old[0]])));
-        let real = self.real(ExprKind::Scalar(Op::Select, List::from([second, new[1], old[1]])));
-        let next = self.both(ExprKind::Values(List::from([index, real])));
-        let binding = Binding { vars: List::from([taken]), value };
-        self.both(ExprKind::Block([binding].into(), next))
-    }
-
-    /// Whether the instruction gives its second operand: one of these holds.
-    fn second_is_taken(&mut self, op: Op, [first, second]: [Var; 2]) -> [ExprId; 2] {
+    /// The index and the value that the instruction gives of two: the second one if it beats the first or is NaN.
+    fn next(&mut self, op: Op, [first, second]: [(Var, Var); 2]) -> ExprId {
         let comparison = if op == Op::Min { Comparison::Less } else { Comparison::Greater };
-        let beats = [second, first].map(|var| self.atom(Atom::Var(var)));
-        let is_nan = [second, second].map(|var| self.atom(Atom::Var(var)));
-        [(comparison, beats), (Comparison::NotEqual, is_nan)]
-            .map(|(comparison, pair)| self.int(ExprKind::Compare(comparison, pair)))
-    }
-
-    fn detached(&mut self, var: Var) -> ExprId {
-        let real = self.atom(Atom::Var(var));
-        self.real(ExprKind::Scalar(Op::Detach, List::from([real])))
+        let taken = [(comparison, [second.1, first.1]), (Comparison::NotEqual, [second.1; 2])].map(|(by, pair)| {
+            let pair = pair.map(|var| self.atom(Atom::Var(var)));
+            self.int(ExprKind::Compare(by, pair))
+        });
+        let taken = self.int(ExprKind::Scalar(Op::IOr, List::from(taken)));
+        let [first_index, second_index] = [first.0, second.0].map(|var| self.atom(Atom::Var(var)));
+        let index = self.int(ExprKind::Scalar(Op::ISelect, List::from([taken, second_index, first_index])));
+        let values = [first.1, second.1].map(|var| self.atom(Atom::Var(var)));
+        let value = self.real(ExprKind::Scalar(op, List::from(values)));
+        self.both(ExprKind::Values(List::from([index, value])))
     }
 
     fn both(&mut self, kind: ExprKind) -> ExprId {
