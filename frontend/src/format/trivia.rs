@@ -25,8 +25,6 @@ pub(super) struct Gap {
     pub(super) lines: u8,
     /// In how many of the gaps up to this one lines end.
     pub(super) line_ends: u32,
-    /// In how many of them a comment ends a line, so that it would end there in any layout.
-    pub(super) comment_ends: u32,
 }
 
 /// All comments of a text, and what stands before each token.
@@ -44,9 +42,8 @@ pub(super) fn trivia(text: &str, tokens: &[Token]) -> Trivia {
         let mut gap = trivia.gap(text, from..token.span.start as usize, token.kind, number == 0);
         let comments = &trivia.comments[gap.trailing.start..gap.leading.end];
         let has_comment_end = comments.iter().any(|comment| comment.lines_after > 0);
-        let (line_ends, comment_ends) = trivia.gaps.last().map_or((0, 0), |last| (last.line_ends, last.comment_ends));
+        let line_ends = trivia.gaps.last().map_or(0, |last| last.line_ends);
         gap.line_ends = line_ends + u32::from(gap.lines > 0 || has_comment_end);
-        gap.comment_ends = comment_ends + u32::from(has_comment_end);
         trivia.gaps.push(gap);
         from = token.span.end as usize;
     }
@@ -98,6 +95,6 @@ impl Trivia {
             None if lines > 0 => (end, lines),
             None => (start, lines),
         };
-        Gap { trailing: start..trailing, leading: trailing..end, lines, line_ends: 0, comment_ends: 0 }
+        Gap { trailing: start..trailing, leading: trailing..end, lines, line_ends: 0 }
     }
 }

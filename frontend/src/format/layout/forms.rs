@@ -151,13 +151,11 @@ impl Layout<'_> {
         }
     }
 
-    /// Whether a line of the text ended in the body of a function, or ends before it in any layout. Then one ends after
-    /// the arrow.
+    /// Whether a line of the text ended in a function. Then one ends after the arrow.
     fn has_lines(&self, function: NodeId) -> bool {
         let gap = |token: TokenId| &self.trivia.gaps[token.index()];
         let node = &self.structure.nodes[function];
-        let Shape::Lambda { arrow, .. } = node.shape else { return false };
-        gap(arrow).line_ends < gap(node.last).line_ends || gap(node.first).comment_ends < gap(arrow).comment_ends
+        matches!(node.shape, Shape::Lambda { .. }) && gap(node.first).line_ends < gap(node.last).line_ends
     }
 
     fn brackets_hang(&self, brackets: &Brackets) -> bool {
