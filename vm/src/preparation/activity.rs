@@ -74,16 +74,12 @@ fn step(body: &Body, inst: &Inst, active: &mut RegSet) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::preparation::loop_detection::tests::body_of;
 
     /// The active registers at the beginning of the block that the last instruction is in.
     fn active_at_the_end(code: &str) -> Vec<u16> {
-        let source = format!(
-            "type t0 = array real\nfunc f0 \"f\" (real, real, t0, int) -> (real)\n regs 8 real, 8 int, t0\n{{\n{code}\n}}"
-        );
-        let def = crate::bytecode::text::parse(&source, "test.dvs").expect("the code is well-formed");
-        let body = &def.functions[0].body;
-        let watch = Watch::none();
-        let flow = FlowGraph::of(body, &watch).expect("nobody stops it");
+        let (body, flow) = body_of(code);
+        let (body, watch) = (&body, Watch::none());
         let active = active_in(body, 2, &flow, &watch).expect("nobody stops it").expect("it is little work");
         let last = &active[flow.block_at(body.code.len() as u32 - 1)];
         (0..8).filter(|&reg| last.contains(reg)).collect()

@@ -184,16 +184,12 @@ fn backwards(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::preparation::loop_detection::tests::body_of;
 
     /// The useful registers at the end of the block that ends with the first jump.
     fn useful_at_the_first_jump(code: &str) -> Vec<u16> {
-        let source = format!(
-            "type t0 = array real\nfunc f0 \"f\" (real, real, t0, int) -> (real)\n regs 8 real, 8 int, t0\n{{\n{code}\n}}"
-        );
-        let def = crate::bytecode::text::parse(&source, "test.dvs").expect("the code is well-formed");
-        let body = &def.functions[0].body;
-        let watch = Watch::none();
-        let flow = FlowGraph::of(body, &watch).expect("nobody stops it");
+        let (body, flow) = body_of(code);
+        let (body, watch) = (&body, Watch::none());
         let useful = useful_out(body, &flow, &watch).expect("nobody stops it").expect("it is little work");
         let jump = body.code.iter().position(|inst| inst.op == Op::Jump).expect("there is a jump");
         let block = flow.blocks().iter().position(|block| block.end as usize == jump + 1).expect("it ends a block");

@@ -159,15 +159,21 @@ pub(crate) mod tests {
     use crate::preparation::liveness::{live_out, useful_out};
     use crate::preparation::segmentation::constant_registers;
 
-    /// The loops of a function on (real, array, int) with `code`.
-    pub(crate) fn loops_of(code: &str) -> Vec<Loop> {
+    /// A function of two reals, an array and an integer with this code, and how control flows in it.
+    pub(crate) fn body_of(code: &str) -> (Body, FlowGraph) {
         let source = format!(
             "type t0 = array real\nfunc f0 \"f\" (real, real, t0, int) -> (real)\n regs 8 real, 8 int, t0, t0\n{{\n{code}\n}}"
         );
-        let def = crate::bytecode::text::parse(&source, "test.dvs").expect("the code is well-formed");
-        let body = &def.functions[0].body;
-        let watch = Watch::none();
-        let flow = FlowGraph::of(body, &watch).expect("nobody stops it");
+        let mut def = crate::bytecode::text::parse(&source, "test.dvs").expect("the code is well-formed");
+        let body = def.functions.remove(0).body;
+        let flow = FlowGraph::of(&body, &Watch::none()).expect("nobody stops it");
+        (body, flow)
+    }
+
+    /// The loops of a function with `code`.
+    pub(crate) fn loops_of(code: &str) -> Vec<Loop> {
+        let (body, flow) = body_of(code);
+        let (body, watch) = (&body, Watch::none());
         let live = live_out(body, Bank::Real, &flow, &watch).expect("nobody stops it");
         let constants = |bank, params| constant_registers(body, &flow, bank, params, &watch).expect("nobody stops it");
         let (reals, ints) = (constants(Bank::Real, 2), constants(Bank::Int, 1));
