@@ -316,6 +316,8 @@ impl<'a> Evaluator<'a> {
             ("sqrt", [x]) => x.sqrt(),
             ("tanh", [x]) => math::tanh(*x),
             ("tanh_slope", [x, t]) => math::tanh_slope(*x, *t),
+            ("sigmoid", [x]) => math::sigmoid(*x),
+            ("sigmoid_slope", [x, s]) => math::sigmoid_slope(*x, *s),
             ("to_real", [n]) => *n,
             ("abs", [x]) => x.abs(),
             ("sign", [x]) => math::sign(*x),

@@ -100,19 +100,23 @@ fn examples_are_the_same_to_the_last_bit() {
 }
 
 #[test]
-fn exponentials_are_the_same_to_the_last_bit() {
-    // Native code writes them out where they are neither rare nor at an edge.
+fn functions_that_are_written_out_are_the_same_to_the_last_bit() {
+    // Native code writes them out where they are neither rare nor at an edge; in maps for two numbers at a time.
     let text = b"def exponentials (xs : Array Real) : Array Real = map exp xs
-        def total (xs : Array Real) : Real = loop sum = 0.0 for x in xs do sum + exp x";
-    let edges = [512.0, 708.0, 709.782712893384, 709.7827128933841, 745.1332191019411, 745.1332191019412, 1024.0];
+        def total (xs : Array Real) : Real = loop sum = 0.0 for x in xs do sum + exp x
+        def tanhs (xs : Array Real) : Array Real = map tanh xs
+        def total_tanh (xs : Array Real) : Real = loop sum = 0.0 for x in xs do sum + tanh x
+        def chained (xs : Array Real) : Real = loop sum = 0.0 for x in xs do tanh (sum + x)";
+    let edges = [0.55, 22.0, 512.0, 708.0, 709.782712893384, 709.7827128933841, 745.1332191019411, 745.1332191019412];
     let near = |x: f64| [x.next_down(), x, x.next_up()];
     let special = [0.0, f64::INFINITY, f64::NAN, f64::MIN_POSITIVE, 5e-324, f64::MAX, 0.5_f64.ln() / 128.0];
-    let mut xs: Vec<f64> = edges.into_iter().flat_map(near).chain(special).flat_map(|x| [x, -x]).collect();
+    let mut xs: Vec<f64> =
+        edges.into_iter().chain([1024.0]).flat_map(near).chain(special).flat_map(|x| [x, -x]).collect();
     let mut state = 1_u64;
     xs.extend((0..100_000).map(|n| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let unit = (state >> 11) as f64 / (1_u64 << 53) as f64;
-        (unit - 0.5) * [1e-3, 10.0, 1_500.0][n % 3]
+        (unit - 0.5) * [1e-3, 2.0, 10.0, 60.0, 1_500.0][n % 5]
     }));
     let bits = |name: &str, jit: Jit, xs: &[f64]| -> Vec<u64> {
         let module = Module::load(&engine(jit), "exp.dual", text).unwrap_or_else(|error| panic!("{error}"));
@@ -123,7 +127,7 @@ fn exponentials_are_the_same_to_the_last_bit() {
             value => panic!("{value:?}"),
         };
         let reals = match name {
-            "total" => {
+            "total" | "total_tanh" | "chained" => {
                 let (value, gradients) = function.value_and_grad(&args).unwrap_or_else(|error| panic!("{error}"));
                 gradients.into_iter().flat_map(reals_of).chain([value]).collect()
             }
@@ -131,12 +135,14 @@ fn exponentials_are_the_same_to_the_last_bit() {
         };
         reals.into_iter().map(f64::to_bits).collect()
     };
-    for name in ["exponentials", "total"] {
+    for name in ["exponentials", "total", "tanhs", "total_tanh", "chained"] {
         assert_eq!(bits(name, Jit::Off, &xs), bits(name, Jit::Always, &xs), "{name}");
     }
     // A sum of numbers only has no NaN to hide behind.
     let finite: Vec<f64> = xs.iter().copied().filter(|x| x.abs() < 700.0).collect();
-    assert_eq!(bits("total", Jit::Off, &finite), bits("total", Jit::Always, &finite));
+    for name in ["total", "total_tanh", "chained"] {
+        assert_eq!(bits(name, Jit::Off, &finite), bits(name, Jit::Always, &finite), "{name}");
+    }
 }
 
 #[test]

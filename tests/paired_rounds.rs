@@ -14,6 +14,9 @@ const PROGRAM: &str = "
     def exponentials (a : Array Real) (b : Array Real) : Real =
       let c = [| exp (a[i] * b[i]) for i < length a |] in
       add_up c + (loop s = 0.0 for i < length a do s + exp (a[i] - b[0]))
+    def hyperbolic (a : Array Real) (b : Array Real) : Real =
+      let c = [| tanh (a[i] * b[i]) for i < length a |] in
+      add_up c + (loop s = 0.0 for i < length a do s + b[i] * tanh (20 * a[i]))
     def aliased (a : Array Real) (b : Array Real) : Real = maps a a + maps a b * maps b a
     def neighbours (a : Array Real) (b : Array Real) : Real =
       let c = [| a[i] * a[i + 1] + b[i] for i < length a - 1 |] in
@@ -60,9 +63,10 @@ const PROGRAM: &str = "
       snd (jvp (\\x -> squares_in x a + add_up [| x / (b[i] + x) for i < length b |]) 0.5 1.0)
 ";
 
-const NAMES: [&str; 15] = [
+const NAMES: [&str; 16] = [
     "maps",
     "exponentials",
+    "hyperbolic",
     "aliased",
     "neighbours",
     "dot",
@@ -78,8 +82,8 @@ const NAMES: [&str; 15] = [
     "tangents",
 ];
 
-const SPECIAL: [f64; 12] =
-    [0.0, -0.0, 1.0, -1.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1e-320, 709.5, -745.2, 1e308, -750.0];
+const SPECIAL: [f64; 14] =
+    [0.0, -0.0, 1.0, -1.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1e-320, 709.5, -745.2, 1e308, -750.0, 0.55, 1.1];
 
 fn engines() -> [Engine; 2] {
     [(Jit::Off, 1), (Jit::Always, 2)].map(|how| {

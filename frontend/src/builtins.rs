@@ -121,6 +121,7 @@ const SPELT_OTHERWISE: &[Op] = &[
     Op::Div,
     Op::StrongMul,
     Op::TanhSlope,
+    Op::SigmoidSlope,
     Op::Select,
     Op::Detach,
     Op::Eq,
@@ -270,6 +271,7 @@ mod tests {
         assert_eq!(find("shift_left").map(Builtin::signature), Some((vec![Int, Int], Int)));
         assert_eq!(find("bit_count").map(Builtin::signature), Some((vec![Int], Int)));
         assert_eq!(find("smul"), None);
+        assert_eq!(find("sigmoid").map(Builtin::signature), Some((vec![Real], Real)));
         assert_eq!(find("tanh_slope"), None);
         assert_eq!(find("iadd"), None);
     }

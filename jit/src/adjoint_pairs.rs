@@ -18,6 +18,15 @@ use dualvm_vm::native::layout::ARRAY_HEADER;
 use dualvm_vm::native::{Inst, Numbers, Pure, Stream};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+/// How many rounds with this code run together without tests: 1 if they are so long that a test is little beside them.
+pub(crate) fn rounds_together(code: &[Inst]) -> i64 {
+    match code.len() {
+        ..=32 => 4,
+        33..=100 => 2,
+        _ => 1,
+    }
+}
+
 /// A loop that adds to more arrays isn't written in pairs: it would be asked of too many whether they are the same.
 const ARRAYS_MAX: usize = 6;
 

@@ -362,8 +362,10 @@ fn scalar(op: Op, lenient: bool) -> u64 {
                 9
             }
         }
-        Op::TanhSlope => 8 + CALL,
+        Op::TanhSlope | Op::SigmoidSlope => 8 + CALL,
         Op::Exp => 45 + CALL,
+        Op::Tanh => 100 + CALL,
+        Op::Sigmoid => 55 + CALL,
         Op::IDiv | Op::IRem => 15 + CALL,
         op if op.info().traps => 10 + CALL,
         op if op.info().operands[0].role == Role::Def(Bank::Int) => 2,
@@ -545,6 +547,9 @@ mod tests {
             "min r3, r1, r2",
             "lt i3, r1, r2",
             "tanh_slope r3, r1, r2",
+            "tanh r3, r1",
+            "sigmoid r3, r1",
+            "sigmoid_slope r3, r1, r2",
             "ipopcnt i3, i1",
             "idiv i3, i1, i2",
             "to_int i3, r1",

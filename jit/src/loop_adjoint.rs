@@ -3,7 +3,7 @@
 //! Strong products are written as plain ones, as in [`crate::lenient`]. The test for NaN comes before anything of an
 //! iteration is added to memory; if it fails, the iteration is left to the interpreter.
 
-use crate::adjoint_pairs::{self, Added, BeforeRounds, Pairs, Rounds};
+use crate::adjoint_pairs::{self, Added, BeforeRounds, Pairs, Rounds, rounds_together};
 use crate::emit::{Emit, TRUSTED, UNALIGNED};
 use crate::lenient::{Leniency, branch_on_nan, moved};
 use crate::segment::Registers;
@@ -17,14 +17,12 @@ use dualvm_vm::native::{Inst, LoopCode, LoopRun};
 use std::collections::{BTreeMap, HashMap};
 use std::mem::offset_of;
 
-/// Iterations that run together.
-const GROUP: i64 = 4;
-/// Longer ones don't: what a test per iteration costs is little beside them, and writing them out takes time.
-const GROUPED_MAX: usize = 100;
-
 /// How many iterations are written out.
 pub(crate) fn iterations_written(code: &LoopCode) -> u64 {
-    if code.body.len() <= GROUPED_MAX { GROUP as u64 + 1 } else { 1 }
+    match rounds_together(&code.body) {
+        1 => 1,
+        rounds => rounds as u64 + 1,
+    }
 }
 
 /// The register that an instruction of derived code writes.
@@ -107,10 +105,11 @@ pub(crate) fn write(emit: &mut Emit<'_>, code: &LoopCode) {
 
     // Groups of iterations, as long as there are enough, then one by one.
     emit.b.switch_to_block(head);
-    if iterations_written(code) > 1 {
+    let together = rounds_together(&code.body);
+    if together > 1 {
         let finished = emit.b.use_var(done);
         let left = emit.b.ins().isub(count, finished);
-        let mut enough = emit.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThanOrEqual, left, GROUP);
+        let mut enough = emit.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThanOrEqual, left, together);
         if let Some(apart) = apart {
             enough = emit.b.ins().band(enough, apart);
         }
@@ -119,9 +118,9 @@ pub(crate) fn write(emit: &mut Emit<'_>, code: &LoopCode) {
         emit.enter(group);
         match &pairs {
             Some(pairs) => {
-                (0..GROUP / 2).for_each(|_| iteration.pair(emit, registers.clone(), (pairs, &splats), failed));
+                (0..together / 2).for_each(|_| iteration.pair(emit, registers.clone(), (pairs, &splats), failed));
             }
-            None => (0..GROUP).for_each(|_| iteration.write(emit, registers.clone(), failed)),
+            None => (0..together).for_each(|_| iteration.write(emit, registers.clone(), failed)),
         }
         emit.b.ins().jump(head, &[]);
     } else {

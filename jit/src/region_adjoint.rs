@@ -8,6 +8,7 @@ mod liveness;
 mod pairs;
 
 use self::liveness::Liveness;
+use crate::adjoint_pairs::rounds_together;
 use crate::emit::{Emit, UNALIGNED};
 use crate::lenient::{Leniency, branch_on_nan, moved};
 use crate::segment::Registers;
@@ -27,15 +28,10 @@ use std::mem::offset_of;
 /// Another number than those that say how far the code is: the interpreter has to go on.
 const REGION_UNDONE: u64 = 2;
 
-/// Rounds that run together.
-const GROUP: i64 = 4;
-/// Longer ones don't: what a test per round costs is little beside them, and writing them out takes time.
-const GROUPED_MAX: usize = 100;
-
 /// Whether rounds of a block are written out: it is a loop of its own.
 fn is_grouped(number: usize, block: &BlockAdjoint) -> bool {
     let alone = |edge: &Edge| edge.from == Some(number as u16) && edge.numbers().bytes() == 0;
-    let small = block.code.len() <= GROUPED_MAX && !block.copies();
+    let small = rounds_together(&block.code) > 1 && !block.copies();
     block.rounds.is_some() && small && matches!(&*block.again, [edge] if alone(edge))
 }
 
@@ -46,7 +42,7 @@ fn is_pushing_only(block: &BlockAdjoint) -> bool {
 
 /// How often a block is written out.
 pub(crate) fn rounds_written(number: usize, block: &BlockAdjoint) -> u64 {
-    if is_grouped(number, block) { GROUP as u64 + 1 } else { 1 }
+    if is_grouped(number, block) { rounds_together(&block.code) as u64 + 1 } else { 1 }
 }
 
 /// How a block is written: its results are what it adds to elements and leaves to others.
@@ -396,7 +392,9 @@ impl Writer<'_, '_> {
         let rounds = block.rounds.expect("a loop counts its rounds");
         let hoisted = self.hoisted(number, block);
         let pairs = self.find_pairs(number, block, &hoisted);
-        let apart = pairs.as_ref().and_then(|pairs| self.are_apart(pairs, rounds.register, &hoisted));
+        let together = rounds_together(&block.code);
+        let counted = (rounds.register, together);
+        let apart = pairs.as_ref().and_then(|pairs| self.are_apart(pairs, counted, &hoisted));
         let splats = pairs.as_ref().map(|pairs| pairs.splats(self.emit, &hoisted.known)).unwrap_or_default();
         let (head, group, single) =
             (self.emit.b.create_block(), self.emit.b.create_block(), self.emit.b.create_block());
@@ -404,12 +402,12 @@ impl Writer<'_, '_> {
 
         self.emit.b.switch_to_block(head);
         let left = self.emit.b.use_var(self.lasting_ints[usize::from(rounds.register)]);
-        let mut room = vec![self.emit.b.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, left, GROUP)];
+        let mut room = vec![self.emit.b.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, left, together)];
         let (at, start) = (self.emit.b.use_var(self.at), self.emit.b.use_var(self.start));
         let bytes = block.saved.bytes() as i64;
         if bytes > 0 {
             let here = self.emit.b.ins().isub(at, start);
-            room.push(self.emit.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThanOrEqual, here, GROUP * bytes));
+            room.push(self.emit.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThanOrEqual, here, together * bytes));
         }
         for &first in hoisted.pushed.values() {
             room.push(self.emit.is_nonzero(first));
@@ -425,7 +423,7 @@ impl Writer<'_, '_> {
             lefts.map(|left| (left, self.emit.b.use_var(self.lasting_ints[usize::from(left)]))).collect();
         // How far the rounds are is written where they end only.
         let mut done = 0;
-        while done < GROUP {
+        while done < together {
             let group = Group { at, left, done, pushed: &pushed };
             if let Some(pairs) = &pairs {
                 self.pair(number, block, pairs, (group, &hoisted, &splats));
@@ -435,10 +433,10 @@ impl Writer<'_, '_> {
                 done += 1;
             }
         }
-        let (at, left) = self.after((at, left), GROUP, bytes);
+        let (at, left) = self.after((at, left), together, bytes);
         self.emit.b.def_var(self.at, at);
         self.emit.b.def_var(self.lasting_ints[usize::from(rounds.register)], left);
-        self.rounds_on(number, left, (GROUP, head));
+        self.rounds_on(number, left, (together, head));
 
         self.emit.enter(single);
         self.single(number, block, Some(&hoisted));

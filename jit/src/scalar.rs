@@ -6,8 +6,14 @@ use crate::emit::Emit;
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::types::{F64, F64X2, I32, I64, I64X2};
 use cranelift_codegen::ir::{InstBuilder, InstructionData, MemFlagsData, Opcode, Value};
+use cranelift_frontend::FunctionBuilder;
 use dualvm_vm::isa::Op;
-use dualvm_vm::math::{TANH_SLOPE_BOUND, exp};
+use dualvm_vm::math::{SIGMOID_SLOPE_BOUND, TANH_SLOPE_BOUND, exp, hyperbolic};
+
+/// Whether an instruction is a function that is written out, which takes some fifty instructions or more.
+pub(crate) fn is_written_out(op: Op) -> bool {
+    matches!(op, Op::Exp | Op::Tanh | Op::Sigmoid)
+}
 
 impl Emit<'_> {
     /// The result of a scalar instruction that can't trap.
@@ -19,21 +25,31 @@ impl Emit<'_> {
             Op::Detach => a,
             Op::Neg => self.b.ins().fneg(a),
             Op::Abs => self.b.ins().fabs(a),
-            Op::Add => self.b.ins().fadd(a, b),
+            Op::Add => {
+                let [a, b] = self.constant_last([a, b]);
+                self.b.ins().fadd(a, b)
+            }
             Op::Sub => self.b.ins().fsub(a, b),
-            Op::Mul => self.b.ins().fmul(a, b),
+            Op::Mul => {
+                let [a, b] = self.constant_last([a, b]);
+                self.b.ins().fmul(a, b)
+            }
             Op::Div => self.b.ins().fdiv(a, b),
             Op::Sqrt => self.b.ins().sqrt(a),
             Op::Floor => self.b.ins().floor(a),
             Op::Ceil => self.b.ins().ceil(a),
             Op::Round => self.b.ins().nearest(a),
             Op::Trunc => self.b.ins().trunc(a),
-            Op::Min => self.extreme(FloatCC::LessThan, a, b),
-            Op::Max => self.extreme(FloatCC::GreaterThan, a, b),
+            Op::Min => self.extreme([b, a], a, b),
+            Op::Max => self.extreme([a, b], a, b),
             Op::StrongMul => self.strong_mul(a, b),
             Op::TanhSlope => self.tanh_slope(a, b),
+            Op::Sigmoid => self.sigmoid(a),
+            Op::SigmoidSlope => self.sigmoid_slope(a, b),
             Op::Exp => self.exp(a),
-            Op::Select | Op::ISelect => self.select(a, b, c),
+            Op::Tanh => self.tanh(a),
+            Op::Select => self.select_real(a, [b, c]),
+            Op::ISelect => self.select(a, b, c),
             Op::Eq => self.compare_reals(FloatCC::Equal, a, b),
             Op::Ne => self.compare_reals(FloatCC::NotEqual, a, b),
             Op::Lt => self.compare_reals(FloatCC::LessThan, a, b),
@@ -89,6 +105,50 @@ impl Emit<'_> {
         self.b.ins().select(condition, a, b)
     }
 
+    /// One of two reals. What Cranelift makes of a `select` of reals is a branch, which is slow where nobody can tell
+    /// which way it goes. After a comparison of reals they are blended as vectors; after all else chosen as integers.
+    fn select_real(&mut self, condition: Value, choices: [Value; 2]) -> Value {
+        let flags = MemFlagsData::new();
+        let Some((cc, compared)) = self.compared_reals(condition) else {
+            let [a, b] = choices.map(|real| self.b.ins().bitcast(I64, flags, real));
+            let bits = self.b.ins().select(condition, a, b);
+            return self.b.ins().bitcast(F64, flags, bits);
+        };
+        self.blend(cc, compared, choices)
+    }
+
+    /// The first of two reals if others compare so, else the second one, without a branch; of vectors, lane by lane.
+    fn blend(&mut self, cc: FloatCC, compared: [Value; 2], choices: [Value; 2]) -> Value {
+        let is_vector = self.b.func.dfg.value_type(choices[0]) != F64;
+        // In the second lanes of what isn't one is whatever it may be.
+        let [[x, y], [a, b]] = [compared, choices]
+            .map(|pair| pair.map(|real| if is_vector { real } else { self.b.ins().scalar_to_vector(F64X2, real) }));
+        let holds = self.b.ins().fcmp(cc, x, y);
+        let mask = self.b.ins().bitcast(F64X2, MemFlagsData::new(), holds);
+        let both = self.b.ins().bitselect(mask, a, b);
+        if is_vector { both } else { self.b.ins().extractlane(both, 0) }
+    }
+
+    /// How the reals compare that a condition is about, if it is [`Emit::compare_reals`]'s.
+    fn compared_reals(&self, condition: Value) -> Option<(FloatCC, [Value; 2])> {
+        let dfg = &self.b.func.dfg;
+        let inst_of = |value: Value| Some(dfg.insts[dfg.value_def(value).inst()?]);
+        let InstructionData::Unary { opcode: Opcode::Uextend, arg } = inst_of(condition)? else { return None };
+        match inst_of(arg)? {
+            InstructionData::FloatCompare { args, cond, .. } => Some((cond, args)),
+            _ => None,
+        }
+    }
+
+    /// The operands of an instruction for which their order doesn't matter. A constant real that is the second operand
+    /// is taken from memory, and needs no register.
+    fn constant_last(&self, [a, b]: [Value; 2]) -> [Value; 2] {
+        let dfg = &self.b.func.dfg;
+        let inst = dfg.value_def(a).inst();
+        let is_constant = inst.is_some_and(|inst| matches!(dfg.insts[inst], InstructionData::UnaryIeee64 { .. }));
+        if is_constant { [b, a] } else { [a, b] }
+    }
+
     /// The number that a value is, if it is a constant.
     pub(crate) fn constant(&self, value: Value) -> Option<i64> {
         let dfg = &self.b.func.dfg;
@@ -119,9 +179,10 @@ impl Emit<'_> {
         self.b.ins().isub(a, multiple)
     }
 
-    /// `b` if it compares so with `a` or is NaN, else `a`: NaN if either is.
-    fn extreme(&mut self, cc: FloatCC, a: Value, b: Value) -> Value {
-        let better = self.b.ins().fcmp(cc, b, a);
+    /// `b` if the first of a pair is less or it is NaN, else `a`: NaN if either is.
+    fn extreme(&mut self, [less, more]: [Value; 2], a: Value, b: Value) -> Value {
+        // There are instructions for these two, which have no branches; Cranelift knows them by `LessThan`.
+        let better = self.b.ins().fcmp(FloatCC::LessThan, less, more);
         let value = self.b.ins().select(better, b, a);
         let nan = self.b.ins().fcmp(FloatCC::Unordered, b, b);
         self.b.ins().select(nan, b, value)
@@ -146,20 +207,42 @@ impl Emit<'_> {
 
     /// `1 - t²`; where too few of its digits would be left, what the function of the table gives.
     fn tanh_slope(&mut self, a: Value, t: Value) -> Value {
+        let size = self.b.ins().fabs(t);
+        self.slope(Op::TanhSlope, [a, t], (size, TANH_SLOPE_BOUND), |b, one| {
+            let (less, more) = (b.ins().fsub(one, t), b.ins().fadd(t, one));
+            b.ins().fmul(less, more)
+        })
+    }
+
+    /// `s (1 - s)`; where too few of its digits would be left, what the function of the table gives.
+    fn sigmoid_slope(&mut self, a: Value, s: Value) -> Value {
+        self.slope(Op::SigmoidSlope, [a, s], (s, SIGMOID_SLOPE_BOUND), |b, one| {
+            let less = b.ins().fsub(one, s);
+            b.ins().fmul(s, less)
+        })
+    }
+
+    /// What `near` computes with the number 1, where a value is no more than a bound; elsewhere what the function of
+    /// the table gives.
+    fn slope(
+        &mut self,
+        op: Op,
+        args: [Value; 2],
+        (value, bound): (Value, f64),
+        compute: impl FnOnce(&mut FunctionBuilder<'_>, Value) -> Value,
+    ) -> Value {
         let (near, far, done) = (self.b.create_block(), self.cold_block(), self.b.create_block());
         let result = self.b.append_block_param(done, F64);
-        let size = self.b.ins().fabs(t);
-        let bound = self.b.ins().f64const(TANH_SLOPE_BOUND);
-        let is_near = self.b.ins().fcmp(FloatCC::LessThanOrEqual, size, bound);
+        let bound = self.b.ins().f64const(bound);
+        let is_near = self.b.ins().fcmp(FloatCC::LessThanOrEqual, value, bound);
         self.branch(is_near, near, &[], far, &[]);
         self.enter(far);
-        let exact = self.call_scalar_rarely(Op::TanhSlope, &[a, t]);
+        let exact = self.call_scalar_rarely(op, &args);
         self.b.ins().jump(done, &[exact.into()]);
         self.enter(near);
         let one = self.b.ins().f64const(1.0);
-        let (less, more) = (self.b.ins().fsub(one, t), self.b.ins().fadd(one, t));
-        let product = self.b.ins().fmul(less, more);
-        self.b.ins().jump(done, &[product.into()]);
+        let slope = compute(&mut self.b, one);
+        self.b.ins().jump(done, &[slope.into()]);
         self.enter(done);
         result
     }
@@ -173,16 +256,28 @@ impl Emit<'_> {
         let is_ordinary = self.is_ordinary_for_exp(a);
         self.branch(is_ordinary, ordinary, &[], edge, &[]);
         self.enter(edge);
-        let exact = if ty == F64 {
-            self.call_scalar_rarely(Op::Exp, &[a])
-        } else {
-            let lanes = [0, 1].map(|lane| self.b.ins().extractlane(a, lane));
-            let lanes = lanes.map(|lane| self.call_scalar_rarely(Op::Exp, &[lane]));
-            self.vector(lanes)
-        };
+        let exact = self.call_for_lanes(Op::Exp, a);
         self.b.ins().jump(done, &[exact.into()]);
-
         self.enter(ordinary);
+        let power = self.exp_of_ordinary(a);
+        self.b.ins().jump(done, &[power.into()]);
+        self.enter(done);
+        result
+    }
+
+    /// The result of a rare call, of both lanes of a vector.
+    fn call_for_lanes(&mut self, op: Op, a: Value) -> Value {
+        if self.b.func.dfg.value_type(a) == F64 {
+            return self.call_scalar_rarely(op, &[a]);
+        }
+        let lanes = [0, 1].map(|lane| self.b.ins().extractlane(a, lane));
+        let lanes = lanes.map(|lane| self.call_scalar_rarely(op, &[lane]));
+        self.vector(lanes)
+    }
+
+    /// `eᵃ` where `a` is not at the edges.
+    fn exp_of_ordinary(&mut self, a: Value) -> Value {
+        let ty = self.b.func.dfg.value_type(a);
         let [steps_per_unit, magic] = [exp::STEPS_PER_UNIT, exp::ROUND_TO_INTEGER].map(|c| self.real_constant(ty, c));
         let steps = self.b.ins().fmul(a, steps_per_unit);
         let shifted = self.b.ins().fadd(steps, magic);
@@ -194,11 +289,7 @@ impl Emit<'_> {
         let r = self.b.ins().fsub(a, high);
         let r = self.b.ins().fsub(r, low);
         let [c2, c3, c4, c5] = exp::POLYNOMIAL.map(|c| self.real_constant(ty, c));
-        let mut linear = |c0: Value, c1: Value| {
-            let product = self.b.ins().fmul(r, c1);
-            self.b.ins().fadd(product, c0)
-        };
-        let (first, second) = (linear(c2, c3), linear(c4, c5));
+        let (first, second) = (self.linear(c2, c3, r), self.linear(c4, c5, r));
         let r2 = self.b.ins().fmul(r, r);
         let r4 = self.b.ins().fmul(r2, r2);
         let (first, second) = (self.b.ins().fmul(r2, first), self.b.ins().fmul(r4, second));
@@ -225,10 +316,116 @@ impl Emit<'_> {
         let scale = self.b.ins().bitcast(ty, MemFlagsData::new(), bits);
         let rest = self.b.ins().fadd(correction, rest);
         let rest = self.b.ins().fmul(scale, rest);
-        let power = self.b.ins().fadd(scale, rest);
-        self.b.ins().jump(done, &[power.into()]);
+        self.b.ins().fadd(scale, rest)
+    }
+
+    /// `tanh a`, operation by operation as [`dualvm_vm::math::tanh()`]. The lanes of a vector are computed by both
+    /// formulas.
+    fn tanh(&mut self, a: Value) -> Value {
+        let ty = self.b.func.dfg.value_type(a);
+        let (middle, edge) = (self.b.create_block(), self.cold_block());
+        let (signed, done) = (self.b.create_block(), self.b.create_block());
+        let size = self.b.ins().fabs(a);
+        let value = self.b.append_block_param(signed, ty);
+        let result = self.b.append_block_param(done, ty);
+        let [near, far] = [hyperbolic::NEAR_BOUND, hyperbolic::FAR_BOUND].map(|bound| self.real_constant(ty, bound));
+        if ty == F64 {
+            let (close, beyond) = (self.b.create_block(), self.b.create_block());
+            let is_near = self.b.ins().fcmp(FloatCC::LessThanOrEqual, size, near);
+            self.branch(is_near, close, &[], beyond, &[]);
+            self.enter(close);
+            let by_polynomial = self.tanh_by_polynomial(a, size);
+            self.b.ins().jump(signed, &[by_polynomial.into()]);
+            self.enter(beyond);
+        }
+        let is_ordinary = self.b.ins().fcmp(FloatCC::LessThanOrEqual, size, far);
+        let is_ordinary = self.in_all_lanes(is_ordinary);
+        self.branch(is_ordinary, middle, &[], edge, &[]);
+        self.enter(edge);
+        let exact = self.call_for_lanes(Op::Tanh, a);
+        self.b.ins().jump(done, &[exact.into()]);
+
+        self.enter(middle);
+        let mut found = self.tanh_by_exp(size);
+        if ty != F64 {
+            let by_polynomial = self.tanh_by_polynomial(a, size);
+            found = self.blend(FloatCC::LessThanOrEqual, [size, near], [by_polynomial, found]);
+        }
+        self.b.ins().jump(signed, &[found.into()]);
+        // What differs between a number and its size is the sign.
+        self.enter(signed);
+        let sign = self.b.ins().bxor(a, size);
+        let value = self.b.ins().bor(value, sign);
+        self.b.ins().jump(done, &[value.into()]);
         self.enter(done);
         result
+    }
+
+    fn tanh_by_polynomial(&mut self, a: Value, size: Value) -> Value {
+        let ty = self.b.func.dfg.value_type(a);
+        let [c0, c1, c2, c3, c4, c5, c6, c7, c8, c9, c10] =
+            hyperbolic::TANH_POLYNOMIAL.map(|c| self.real_constant(ty, c));
+        let x2 = self.b.ins().fmul(a, a);
+        let x4 = self.b.ins().fmul(x2, x2);
+        let x8 = self.b.ins().fmul(x4, x4);
+        let [c0, c2, c4, c6, c8] =
+            [(c0, c1), (c2, c3), (c4, c5), (c6, c7), (c8, c9)].map(|(c0, c1)| self.linear(c0, c1, x2));
+        let [lower, middle, upper] = [(c0, c2), (c4, c6), (c8, c10)].map(|(c0, c1)| self.linear(c0, c1, x4));
+        let higher = self.linear(middle, upper, x8);
+        let sum = self.linear(lower, higher, x8);
+        let rest = self.b.ins().fmul(x2, sum);
+        self.linear(size, rest, size)
+    }
+
+    /// `c0 + c1 x`, with operands as in [`Emit::constant_last`].
+    fn linear(&mut self, c0: Value, c1: Value, x: Value) -> Value {
+        let product = self.b.ins().fmul(x, c1);
+        self.b.ins().fadd(product, c0)
+    }
+
+    fn tanh_by_exp(&mut self, size: Value) -> Value {
+        const {
+            assert!(2.0 * hyperbolic::FAR_BOUND < exp::ORDINARY_BOUND);
+        }
+        let ty = self.b.func.dfg.value_type(size);
+        let [one, two] = [1.0, 2.0].map(|c| self.real_constant(ty, c));
+        let twice = self.b.ins().fmul(size, two);
+        let power = self.exp_of_ordinary(twice);
+        let sum = self.b.ins().fadd(power, one);
+        let quotient = self.b.ins().fdiv(two, sum);
+        self.b.ins().fsub(one, quotient)
+    }
+
+    /// `1 / (1 + e⁻ᵃ)`, operation by operation as [`dualvm_vm::math::sigmoid()`]. Of a vector it is computed in both
+    /// lanes.
+    fn sigmoid(&mut self, a: Value) -> Value {
+        let ty = self.b.func.dfg.value_type(a);
+        let (ordinary, edge, done) = (self.b.create_block(), self.cold_block(), self.b.create_block());
+        let result = self.b.append_block_param(done, ty);
+        let is_ordinary = self.is_ordinary_for_exp(a);
+        self.branch(is_ordinary, ordinary, &[], edge, &[]);
+        self.enter(edge);
+        let exact = self.call_for_lanes(Op::Sigmoid, a);
+        self.b.ins().jump(done, &[exact.into()]);
+        self.enter(ordinary);
+        let [zero, minus_zero, one] = [0.0, -0.0, 1.0].map(|c| self.real_constant(ty, c));
+        let minus_size = self.b.ins().bor(a, minus_zero);
+        let power = self.exp_of_ordinary(minus_size);
+        let sum = self.b.ins().fadd(power, one);
+        let numerator = self.blend(FloatCC::GreaterThanOrEqual, [a, zero], [one, power]);
+        let quotient = self.b.ins().fdiv(numerator, sum);
+        self.b.ins().jump(done, &[quotient.into()]);
+        self.enter(done);
+        result
+    }
+
+    /// Whether what was compared holds, in both lanes of a vector.
+    fn in_all_lanes(&mut self, holds: Value) -> Value {
+        if self.b.func.dfg.value_type(holds) != I64X2 {
+            return holds;
+        }
+        let lanes = self.b.ins().vhigh_bits(I32, holds);
+        self.b.ins().icmp_imm_u(IntCC::Equal, lanes, 0b11)
     }
 
     /// Whether a real is so small that [`Emit::exp`] may compute with it as it does, or both lanes of a vector are.
@@ -236,8 +433,7 @@ impl Emit<'_> {
         if self.b.func.dfg.value_type(a) != F64 {
             let (size, bound) = (self.b.ins().fabs(a), self.real_constant(F64X2, exp::ORDINARY_BOUND));
             let is_less = self.b.ins().fcmp(FloatCC::LessThan, size, bound);
-            let lanes = self.b.ins().vhigh_bits(I32, is_less);
-            return self.b.ins().icmp_imm_u(IntCC::Equal, lanes, 0b11);
+            return self.in_all_lanes(is_less);
         }
         // The exponent says whether it is less than a power of two.
         const MANTISSA_BITS: u32 = f64::MANTISSA_DIGITS - 1;

@@ -118,7 +118,7 @@ pub(crate) fn scalar_symbol(op: Op) -> String {
 
 /// Scalar instructions that are written out but for rare operands; then their functions are called through stubs that
 /// preserve all registers.
-pub(crate) const RARELY_CALLED: [Op; 2] = [Op::Exp, Op::TanhSlope];
+pub(crate) const RARELY_CALLED: [Op; 5] = [Op::Exp, Op::Tanh, Op::TanhSlope, Op::Sigmoid, Op::SigmoidSlope];
 
 pub(crate) fn scalar_stub_symbol(op: Op) -> String {
     format!("{}_preserving", scalar_symbol(op))

@@ -26,7 +26,8 @@ pub(crate) enum Both {
 
 /// Whether a scalar instruction of reals can be one of vectors.
 pub(crate) fn is_for_vectors(op: Op) -> bool {
-    matches!(op, Op::Add | Op::Sub | Op::Mul | Op::Div | Op::Neg | Op::Abs | Op::Sqrt | Op::Exp)
+    use Op::*;
+    matches!(op, Add | Sub | Mul | Div | Neg | Abs | Sqrt | Exp | Tanh | Sigmoid)
 }
 
 /// Which way rounds go along arrays.

@@ -732,6 +732,8 @@ pub(crate) fn real_value(op: Op, reals: &[f64], ints: &[i64]) -> f64 {
         Op::Cosh => math::cosh(a),
         Op::Tanh => math::tanh(a),
         Op::TanhSlope => math::tanh_slope(a, b),
+        Op::Sigmoid => math::sigmoid(a),
+        Op::SigmoidSlope => math::sigmoid_slope(a, b),
         Op::Asinh => math::asinh(a),
         Op::Acosh => math::acosh(a),
         Op::Atanh => math::atanh(a),
@@ -882,6 +884,9 @@ pub(crate) fn partials<T: Arithmetic>(op: Op, args: &[T], ints: &[i64], r: &T) -
         Op::Tanh => vec![inverse(&a.op(Op::Cosh, &[])).power(2)],
         Op::TanhSlope if b.value().abs() <= math::TANH_SLOPE_BOUND => vec![num(0.0), times(-2.0, b)],
         Op::TanhSlope => vec![times(-2.0, &a.op(Op::Tanh, &[])).op(Op::Mul, &[r]), num(0.0)],
+        Op::Sigmoid => vec![a.op(Op::Sigmoid, &[]).op(Op::Mul, &[&neg(a.clone()).op(Op::Sigmoid, &[])])],
+        Op::SigmoidSlope if b.value() <= math::SIGMOID_SLOPE_BOUND => vec![num(0.0), one_minus(&times(2.0, b))],
+        Op::SigmoidSlope => vec![one_minus(&times(2.0, &a.op(Op::Sigmoid, &[]))).op(Op::Mul, &[r]), num(0.0)],
         Op::Asinh => vec![inverse(&num(1.0).op(Op::Hypot, &[a]))],
         Op::Acosh => {
             let product = plus_one(a).op(Op::Mul, &[&a.op(Op::Sub, &[&num(1.0)])]);

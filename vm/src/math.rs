@@ -11,7 +11,7 @@
 //! least 12 000 for each function; fewer for polygamma of high orders.
 
 pub mod exp;
-mod hyperbolic;
+pub mod hyperbolic;
 mod log;
 mod polygamma;
 mod pow;
@@ -236,6 +236,24 @@ pub const TANH_SLOPE_BOUND: f64 = 63.0 / 64.0;
 /// Relative error for `t = tanh a`: 3.7e-15, found in 500 000 arguments.
 pub fn tanh_slope(a: f64, t: f64) -> f64 {
     hyperbolic::tanh_slope(a, t)
+}
+
+/// Logistic function, `1 / (1 + e⁻ᵃ)`; 0 at -∞, 1 at ∞.
+///
+/// Error: ERR ulp, found in 500 000 arguments.
+pub fn sigmoid(a: f64) -> f64 {
+    hyperbolic::sigmoid(a)
+}
+
+/// Up to this `s`, the slope of the logistic function is found from `s` alone.
+pub const SIGMOID_SLOPE_BOUND: f64 = 31.0 / 32.0;
+
+/// The derivative of the logistic function at `a`, where it is `s`: `s (1 - s)` for `s ≤ 31/32`, and `e⁻ᵃ / (1 + e⁻ᵃ)²`
+/// elsewhere, where too few digits of `1 - s` would be left.
+///
+/// Relative error for `s = sigmoid a`: SERR, found in 500 000 arguments.
+pub fn sigmoid_slope(a: f64, s: f64) -> f64 {
+    hyperbolic::sigmoid_slope(a, s)
 }
 
 /// Inverse hyperbolic sine; ±∞ at ±∞.

@@ -29,6 +29,7 @@ const UNARY: &[(&str, Unary)] = &[
     ("sinh", math::sinh),
     ("cosh", math::cosh),
     ("tanh", math::tanh),
+    ("sigmoid", math::sigmoid),
     ("asinh", math::asinh),
     ("acosh", math::acosh),
     ("atanh", math::atanh),
@@ -152,6 +153,7 @@ fn zeros_and_infinities_follow_annex_f() {
     for op in ["cbrt", "expm1", "log1p", "sin", "tan", "asin", "atan", "sinh", "tanh", "asinh", "atanh", "erf"] {
         assert_exactly(op, &[(0.0, 0.0), (-0.0, -0.0)]);
     }
+    assert_exactly("sigmoid", &[(0.0, 0.5), (-0.0, 0.5), (INF, 1.0), (-INF, 0.0), (1e300, 1.0), (-1e300, 0.0)]);
     for op in ["exp", "exp2", "cosh", "cos"] {
         assert_exactly(op, &[(0.0, 1.0), (-0.0, 1.0), (5e-324, 1.0), (-5e-324, 1.0)]);
     }
@@ -419,7 +421,9 @@ fn odd_and_even_functions_are_symmetric_bit_for_bit() {
 fn increasing_functions_do_not_step_back_by_more_than_an_ulp() {
     // An error of a table or at the edge of a branch would.
     let mut next = uniform();
-    for op in ["exp", "exp2", "expm1", "log", "log2", "log1p", "sinh", "tanh", "asinh", "atan", "erf", "cbrt"] {
+    for op in
+        ["exp", "exp2", "expm1", "log", "log2", "log1p", "sinh", "tanh", "sigmoid", "asinh", "atan", "erf", "cbrt"]
+    {
         for _ in 0..5_000 {
             let x = next() * 20.0 + 1e-3;
             let (low, high) = (unary(op)(x), unary(op)(x.next_up()));

@@ -9,17 +9,23 @@ use super::constants::Constants;
 use super::deep::Plane;
 use super::pairs::Paired;
 use super::{Function, cell};
+use crate::scalar::is_written_out;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{Block, InstBuilder, Value};
 use cranelift_frontend::Variable;
 use dualvm_vm::native::layout::{CAPACITY, LEN};
-use dualvm_vm::native::{Form, Inst, IntReg, LoopSite, Position, RefReg, Site, Stream};
+use dualvm_vm::native::{Form, Inst, IntReg, LoopSite, Position, Pure, RefReg, Site, Stream};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Range, RangeInclusive};
 
 /// Rounds of a counted loop that run together.
 const GROUP: i64 = 4;
+/// So many if they are long, or compute functions that are written out: what a test per round costs is little beside
+/// that.
+const GROUP_OF_LONG_ONES: i64 = 2;
+/// A round of so many instructions is long.
+const LONG_ROUND: usize = 20;
 /// Elements are so near to the index at most.
 const NEAR_MAX: i64 = 1 << 10;
 /// A round of a counted loop has at most so many instructions; twice as many at a depth.
@@ -42,6 +48,8 @@ pub(super) struct Counted {
     condition: u16,
     /// Where the loop leads to.
     exit: Position,
+    /// How many rounds run together.
+    group: i64,
     /// Fuel of a round.
     cost: u32,
     /// What a round leaves on the tape, for a recorded loop.
@@ -126,9 +134,14 @@ pub(super) struct TightLoop {
 }
 
 impl TightLoop {
-    /// Where the loop stands, if rounds of it are written out, and how many: those of a group and a single one.
+    /// Where the loop stands, if rounds of it are written out, and how many: those of a group and a single one. Much of
+    /// a pair is written once.
     pub(super) fn rounds_written(&self) -> Option<(RangeInclusive<usize>, u64)> {
-        self.counted.as_ref().map(|_| (self.start.index()..=self.end.index(), GROUP as u64 + 1))
+        let rounds = |counted: &Counted| match counted.paired {
+            Some(_) => counted.group as u64 * 3 / 4 + 1,
+            None => counted.group as u64 + 1,
+        };
+        self.counted.as_ref().map(|counted| (self.start.index()..=self.end.index(), rounds(counted)))
     }
 
     /// The instruction that goes back.
@@ -433,7 +446,10 @@ fn counted(stream: &Stream, constants: &Constants, start: Position, end: Positio
         return None;
     }
     let paired = Paired::new(stream, constants, code, (index, &near));
-    Some(Counted { index, step, bound, arrays, near, condition, exit, cost, site, trail, pushed, paired })
+    let is_function = |inst: &Inst| matches!(inst.form(), Form::Pure(Pure::Scalar(inst)) if is_written_out(inst.op));
+    let is_long = code.len() >= LONG_ROUND || code.iter().any(is_function);
+    let group = if is_long { GROUP_OF_LONG_ONES } else { GROUP };
+    Some(Counted { index, step, bound, arrays, near, condition, exit, group, cost, site, trail, pushed, paired })
 }
 
 fn writes_int(stream: &Stream, inst: &Inst, register: IntReg) -> bool {
@@ -520,7 +536,8 @@ impl Function<'_, '_> {
         }
         let zero = self.emit.int(0);
         let limit = self.emit.b.ins().smax(limit, zero);
-        let limit = self.emit.b.ins().iadd_imm_s(limit, 1 - GROUP);
+        let rounds = counted.group;
+        let limit = self.emit.b.ins().iadd_imm_s(limit, 1 - rounds);
         let first = self.int(counted.index);
         let least = counted.arrays.iter().map(|&(_, by, _)| -by).fold(0, i64::max);
         let limit = match self.emit.constant(first) {
@@ -538,21 +555,21 @@ impl Function<'_, '_> {
         self.emit.b.switch_to_block(head);
         let index = self.int(counted.index);
         let mut room = vec![self.emit.b.ins().icmp(IntCC::SignedLessThan, index, limit)];
-        let cost = GROUP * i64::from(counted.cost);
+        let cost = rounds * i64::from(counted.cost);
         let fuel = self.emit.b.use_var(self.fuel);
         room.push(self.emit.b.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, fuel, cost));
         let site = counted.site.map(|site| &self.stream.loops[site]);
         if let Some(site) = site {
-            room.extend(self.room_for_entries(site, GROUP));
+            room.extend(self.room_for_entries(site, rounds));
         }
         if counted.trail > 0 {
-            room.push(self.room_for_trail(GROUP as usize * counted.trail));
+            room.push(self.room_for_trail(rounds as usize * counted.trail));
         }
         let mut first_len = index;
         if let Some(pushes) = &tight.pushes {
             first_len = self.emit.b.use_var(pushes.len);
             let free = self.emit.b.ins().isub(pushes.room, first_len);
-            let needed = GROUP * counted.pushed as i64;
+            let needed = rounds * counted.pushed as i64;
             room.push(self.emit.b.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, free, needed));
         }
         self.emit.branch_if_all(&room, group, single);
@@ -560,14 +577,14 @@ impl Function<'_, '_> {
         let (held, known) = (self.references.held(), self.known.clone());
         self.emit.enter(group);
         match &counted.paired {
-            Some(paired) => self.pairs((tight, counted, paired), [index, first_len], &splats, GROUP),
+            Some(paired) => self.pairs((tight, counted, paired), [index, first_len], &splats, rounds),
             None => self.rounds(tight, counted, [index, first_len]),
         }
         if let Some(site) = site {
-            self.count_entries(site, GROUP);
+            self.count_entries(site, rounds);
         }
         if let Some(pushes) = &tight.pushes {
-            let len = self.emit.b.ins().iadd_imm_s(first_len, GROUP * counted.pushed as i64);
+            let len = self.emit.b.ins().iadd_imm_s(first_len, rounds * counted.pushed as i64);
             self.emit.b.def_var(pushes.len, len);
             self.emit.store(len, pushes.builder, cell(LEN));
         }
@@ -589,7 +606,7 @@ impl Function<'_, '_> {
     /// Writes the rounds of a group, one after the other. The index is `first` in the first one, the builder has
     /// `first_len` elements.
     fn rounds(&mut self, tight: &TightLoop, counted: &Counted, [first, first_len]: [Value; 2]) {
-        for round in 0..GROUP {
+        for round in 0..counted.group {
             let pushed = round as usize * counted.pushed;
             self.group = Some(GroupRound { first_len, pushed, first, round: round as usize });
             self.insts(tight.start, counted.step);

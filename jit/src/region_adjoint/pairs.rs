@@ -1,6 +1,6 @@
 //! Rounds of a loop of one block in pairs ([`crate::adjoint_pairs`]).
 
-use super::{GROUP, Group, Hoisted, Trailing, Writer, is_pushing_only};
+use super::{Group, Hoisted, Trailing, Writer, is_pushing_only};
 use crate::adjoint_pairs::{self, Added, BeforeRounds, Pairs, Rounds};
 use crate::vectors::{self, Both};
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -55,14 +55,19 @@ impl Writer<'_, '_> {
 
     /// Whether the arrays that rounds in pairs add to are apart, if there are several: found out where there are enough
     /// rounds for a group.
-    pub(super) fn are_apart(&mut self, pairs: &Pairs<'_>, rounds: u16, hoisted: &Hoisted) -> Option<Variable> {
+    pub(super) fn are_apart(
+        &mut self,
+        pairs: &Pairs<'_>,
+        (rounds, together): (u16, i64),
+        hoisted: &Hoisted,
+    ) -> Option<Variable> {
         if pairs.arrays() == 1 {
             return None;
         }
         let no = self.emit.b.ins().iconst(I8, 0);
         let apart = self.emit.variable(no);
         let left = self.emit.b.use_var(self.lasting_ints[usize::from(rounds)]);
-        let enough = self.emit.b.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, left, GROUP);
+        let enough = self.emit.b.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, left, together);
         let (check, ready) = (self.emit.b.create_block(), self.emit.b.create_block());
         self.emit.branch(enough, check, &[], ready, &[]);
         self.emit.enter(check);

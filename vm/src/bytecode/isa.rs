@@ -389,6 +389,16 @@ macro_rules! for_each_instruction {
                     Scale(t.abs().le(math::TANH_SLOPE_BOUND).select(0.0, -2.0 * (a.tanh() * r))),
                     Scale(t.abs().le(math::TANH_SLOPE_BOUND).select(-2.0 * t, 0.0))
                 ] @costly;
+            /// Logistic function: `r = 1 / (1 + exp (-a))`.
+            0x38 Sigmoid sigmoid (a: real) -> real { math::sigmoid(a) } diff |r| [Scale(a.sigmoid_slope(r))] @costly;
+            /// Slope of the logistic function at `a`, where its value is `s`: `r = s (1 - s)` if `s ≤ 31/32`, else
+            /// `exp (-a) / (1 + exp (-a))²`. What counts for the derivative is the operand that the result is found
+            /// from.
+            0x39 SigmoidSlope sigmoid_slope (a: real, s: real) -> real { math::sigmoid_slope(a, s) }
+                diff |r| [
+                    Scale(s.le(math::SIGMOID_SLOPE_BOUND).select(0.0, (1.0 - 2.0 * a.sigmoid()) * r)),
+                    Scale(s.le(math::SIGMOID_SLOPE_BOUND).select(1.0 - 2.0 * s, 0.0))
+                ] @costly;
 
             /// Equality of reals (IEEE 754: NaN equals nothing, `-0 = 0`).
             0x30 Eq eq (a: real, b: real) -> int { i64::from(a == b) } passive;

@@ -8,7 +8,7 @@ use crate::bytecode::isa::{Op, Scalar, evaluate};
 use crate::derivation::graph::Node;
 use crate::derivation::modes::{Mode, shape};
 use crate::derivation::piece::Piece;
-use crate::math::TANH_SLOPE_BOUND;
+use crate::math::{SIGMOID_SLOPE_BOUND, TANH_SLOPE_BOUND};
 use std::f64::consts::{LN_2, LN_10, PI};
 
 /// A real with components: 1, 2, 4, … numbers.
@@ -101,6 +101,7 @@ fn slope(op: Op, n: Option<i64>, x: &[f64], r: &[f64]) -> Tree {
         Op::Sinh => of(Op::Cosh),
         Op::Cosh => of(Op::Sinh),
         Op::Tanh => add(&real(1.0), &scale(-1.0, &mul(r, r))),
+        Op::Sigmoid => mul(r, &add(&real(1.0), &scale(-1.0, r))),
         Op::Asinh => recip(&unary(Op::Sqrt, None, &add(&real(1.0), &square))),
         Op::Acosh => recip(&unary(Op::Sqrt, None, &add(&real(-1.0), &square))),
         Op::Atanh => recip(&one_minus_square),
@@ -143,6 +144,11 @@ fn binary(op: Op, a: &[f64], b: &[f64]) -> Tree {
         }
         Op::TanhSlope if b[0].abs() <= TANH_SLOPE_BOUND => scale(-2.0, &mul(b, b_tan)),
         Op::TanhSlope => scale(-2.0, &mul(a_tan, &mul(&unary(Op::Tanh, None, a), &r))),
+        Op::SigmoidSlope if b[0] <= SIGMOID_SLOPE_BOUND => add(b_tan, &scale(-2.0, &mul(b, b_tan))),
+        Op::SigmoidSlope => {
+            let slope = add(&constant(1.0, a), &scale(-2.0, &unary(Op::Sigmoid, None, a)));
+            mul(a_tan, &mul(&slope, &r))
+        }
         Op::Hypot => mul(&add(&mul(a, a_tan), &mul(b, b_tan)), &recip(&r)),
         _ => panic!("the oracle doesn't know the derivative of {op:?}"),
     };

@@ -4,7 +4,7 @@
 use crate::bytecode::isa::{Bank, Op, Role, Scalar, evaluate};
 use crate::derivation::graph::{Node, NodeId, bank_of};
 use crate::derivation::piece::Piece;
-use crate::math::TANH_SLOPE_BOUND;
+use crate::math::{SIGMOID_SLOPE_BOUND, TANH_SLOPE_BOUND};
 use fastrand::Rng;
 
 /// A piece and values for its inputs.
@@ -157,6 +157,7 @@ fn is_regular(op: Op, args: &[Scalar], result: Scalar) -> bool {
             Op::Asin | Op::Acos | Op::Atanh => real(0).abs() < 0.7,
             Op::Acosh => real(0) > 1.3,
             Op::TanhSlope => (real(1).abs() - TANH_SLOPE_BOUND).abs() > 0.01,
+            Op::SigmoidSlope => (real(1) - SIGMOID_SLOPE_BOUND).abs() > 0.01,
             Op::Pow => real(0) > 0.3 && real(1).abs() < 4.0,
             Op::Powi => real(0).abs() > 0.3 && real(1).abs() < 5.0,
             Op::Div => real(1).abs() > 0.4,

@@ -1,12 +1,13 @@
-//! The hyperbolic functions that are hot or for which the `libm` crate is off by more than 2 ulp.
+//! The hyperbolic functions that are hot or for which the `libm` crate is off by more than 2 ulp, and the logistic
+//! function.
 
 use std::f64::consts::LN_2;
 
 use super::{exp, log, log1p};
 
-/// Chebyshev interpolation of `(tanh x - x) / x³` in powers of `x²` for `|x| ≤ 0.55`. The relative error it causes in
-/// `tanh x` is below 2⁻⁵⁷.
-const TANH_POLYNOMIAL: [f64; 11] = [
+/// Chebyshev interpolation of `(tanh x - x) / x³` in powers of `x²` for `|x| ≤` [`NEAR_BOUND`]. The relative error it
+/// causes in `tanh x` is below 2⁻⁵⁷.
+pub const TANH_POLYNOMIAL: [f64; 11] = [
     -0.3333333333333333,
     0.13333333333332714,
     -0.05396825396743333,
@@ -20,11 +21,18 @@ const TANH_POLYNOMIAL: [f64; 11] = [
     -2.060149214083168e-05,
 ];
 
-/// `tanh x`; see [`super::tanh`].
+/// Up to this size of its argument, `tanh` is computed with [`TANH_POLYNOMIAL`].
+pub const NEAR_BOUND: f64 = 0.55;
+
+/// From this size of its argument on, `tanh` is ±1.
+pub const FAR_BOUND: f64 = 22.0;
+
+/// `tanh x`; see [`super::tanh`]. A generator of native code may write it out, operation by operation; what it takes
+/// for that is public here.
 #[inline(always)]
 pub(super) fn tanh(x: f64) -> f64 {
     let size = x.abs();
-    let result = if size <= 0.55 {
+    let result = if size <= NEAR_BOUND {
         let x2 = x * x;
         let x4 = x2 * x2;
         let x8 = x4 * x4;
@@ -33,7 +41,7 @@ pub(super) fn tanh(x: f64) -> f64 {
         let middle = (c4 + x2 * c5) + x4 * (c6 + x2 * c7);
         let upper = (c8 + x2 * c9) + x4 * c10;
         size + size * (x2 * (lower + x8 * (middle + x8 * upper)))
-    } else if size <= 22.0 {
+    } else if size <= FAR_BOUND {
         1.0 - 2.0 / (exp(2.0 * size) + 1.0)
     } else if size.is_nan() {
         size
@@ -56,6 +64,29 @@ fn sech_squared(x: f64) -> f64 {
     let e = exp(-2.0 * x.abs());
     let sum = 1.0 + e;
     4.0 * e / (sum * sum)
+}
+
+/// See [`super::sigmoid`]. A generator of native code may write it out, operation by operation.
+#[inline(always)]
+pub(super) fn sigmoid(x: f64) -> f64 {
+    let e = exp(-x.abs());
+    // NaN goes on as the numerator that it has become.
+    (if x >= 0.0 { 1.0 } else { e }) / (1.0 + e)
+}
+
+/// See [`super::sigmoid_slope`].
+#[inline(always)]
+pub(super) fn sigmoid_slope(x: f64, s: f64) -> f64 {
+    if s <= super::SIGMOID_SLOPE_BOUND { s * (1.0 - s) } else { sigmoid_slope_by_exp(x) }
+}
+
+/// `e⁻ˣ / (1 + e⁻ˣ)²`, which is the same for `-x`.
+#[cold]
+#[inline(never)]
+fn sigmoid_slope_by_exp(x: f64) -> f64 {
+    let e = exp(-x.abs());
+    let sum = 1.0 + e;
+    e / (sum * sum)
 }
 
 /// `acosh x`; see [`super::acosh`].
