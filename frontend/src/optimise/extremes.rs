@@ -36,21 +36,21 @@ const COPIED_NODES_MAX: usize = 256;
 /// The nodes that are written around the two rounds.
 const SEARCH_NODES: usize = 32;
 
+/// In a round that is written once more, loops are looked at so deep: each level writes what is inside once more.
+const NESTED_MAX: usize = 3;
+
 /// Looks for indices in a function's loops, from the outer ones to those inside.
 pub(super) fn find_by_index(function: &mut Function, lists: &mut TypeLists, meter: &Meter) {
-    let mut pending = function.node_ids(meter);
+    let mut pending: Vec<(ExprId, usize)> = function.node_ids(meter).into_iter().map(|expr| (expr, 0)).collect();
     let mut compared: HashSet<ExprId> = HashSet::default();
     let mut at = 0;
-    while let Some(&expr) = pending.get(at) {
+    while let Some(&(expr, depth)) = pending.get(at) {
         at += 1;
         let Some((repeat, range)) = fold_over_range(&function.body, expr) else { continue };
         if compared.contains(&expr) {
             continue;
         }
-        let Some((extreme, nodes)) = Extreme::of(&function.body, &repeat) else { continue };
-        if !meter.steps(nodes.len()) {
-            return;
-        }
+        let Some((extreme, nodes)) = Extreme::of(&function.body, &repeat, meter) else { continue };
         meter.nodes(Count::Code, SEARCH_NODES + nodes.len());
         compared.extend(&nodes);
         let copied = Finder { body: &mut function.body, lists, origin: Origin::default() }.write(
@@ -60,7 +60,9 @@ pub(super) fn find_by_index(function: &mut Function, lists: &mut TypeLists, mete
             &extreme,
         );
         // In the order of evaluation, a loop comes after those in it.
-        pending.extend(copied.into_iter().rev());
+        if depth < NESTED_MAX {
+            pending.extend(copied.into_iter().rev().map(|expr| (expr, depth + 1)));
+        }
     }
 }
 
@@ -87,7 +89,7 @@ struct Extreme {
 impl Extreme {
     /// With the nodes of a round in the order of evaluation; `None` if a round does something else, or something that
     /// can't be done twice.
-    fn of(body: &Body, repeat: &Loop) -> Option<(Extreme, Vec<ExprId>)> {
+    fn of(body: &Body, repeat: &Loop, meter: &Meter) -> Option<(Extreme, Vec<ExprId>)> {
         let (node, mut passed) = result(body, repeat.body);
         let ExprKind::Scalar(op @ (Op::Min | Op::Max), args) = &body.exprs[node].kind else { return None };
         let carried = repeat.vars[0];
@@ -103,6 +105,9 @@ impl Extreme {
             return None;
         }
         passed.push(carried);
+        if !meter.steps(nodes.len() * passed.len()) {
+            return None;
+        }
         if passed.into_iter().any(|var| reads(body, &nodes, var) != 1) {
             return None;
         }
