@@ -18,13 +18,10 @@ use dualvm_vm::native::layout::ARRAY_HEADER;
 use dualvm_vm::native::{Inst, Numbers, Pure, Stream};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// How many rounds with this code run together without tests: 1 if they are so long that a test is little beside them.
+/// How many rounds with this code run together without tests: 1 if they are so long that what a test costs is little
+/// beside them, and that writing them out takes time.
 pub(crate) fn rounds_together(code: &[Inst]) -> i64 {
-    match code.len() {
-        ..=32 => 4,
-        33..=100 => 2,
-        _ => 1,
-    }
+    if code.len() <= 100 { 4 } else { 1 }
 }
 
 /// A loop that adds to more arrays isn't written in pairs: it would be asked of too many whether they are the same.

@@ -3,6 +3,7 @@
 //! here.
 
 use crate::emit::Emit;
+use crate::vectors::MACHINE_HAS_VECTORS;
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::types::{F64, F64X2, I32, I64, I64X2};
 use cranelift_codegen::ir::{InstBuilder, InstructionData, MemFlagsData, Opcode, Value};
@@ -10,9 +11,9 @@ use cranelift_frontend::FunctionBuilder;
 use dualvm_vm::isa::Op;
 use dualvm_vm::math::{SIGMOID_SLOPE_BOUND, TANH_SLOPE_BOUND, exp, hyperbolic};
 
-/// Whether an instruction is a function that is written out, which takes some fifty instructions or more.
-pub(crate) fn is_written_out(op: Op) -> bool {
-    matches!(op, Op::Exp | Op::Tanh | Op::Sigmoid)
+/// Whether an instruction is a function that is written out and takes more than fifty instructions.
+pub(crate) fn is_long(op: Op) -> bool {
+    matches!(op, Op::Tanh | Op::Sigmoid)
 }
 
 impl Emit<'_> {
@@ -105,21 +106,23 @@ impl Emit<'_> {
         self.b.ins().select(condition, a, b)
     }
 
-    /// One of two reals. What Cranelift makes of a `select` of reals is a branch, which is slow where nobody can tell
-    /// which way it goes. After a comparison of reals they are blended as vectors; after all else chosen as integers.
+    /// One of two reals. What Cranelift makes of a `select` of reals is a branch. Those after comparisons of reals are
+    /// the ones that nobody can predict.
     fn select_real(&mut self, condition: Value, choices: [Value; 2]) -> Value {
-        let flags = MemFlagsData::new();
-        let Some((cc, compared)) = self.compared_reals(condition) else {
-            let [a, b] = choices.map(|real| self.b.ins().bitcast(I64, flags, real));
-            let bits = self.b.ins().select(condition, a, b);
-            return self.b.ins().bitcast(F64, flags, bits);
-        };
-        self.blend(cc, compared, choices)
+        match self.compared_reals(condition) {
+            Some((cc, compared)) => self.blend(cc, compared, choices),
+            None => self.select(condition, choices[0], choices[1]),
+        }
     }
 
-    /// The first of two reals if others compare so, else the second one, without a branch; of vectors, lane by lane.
+    /// The first of two reals if others compare so, else the second one, without a branch where the machine has
+    /// vectors; of vectors, lane by lane.
     fn blend(&mut self, cc: FloatCC, compared: [Value; 2], choices: [Value; 2]) -> Value {
         let is_vector = self.b.func.dfg.value_type(choices[0]) != F64;
+        if !is_vector && !MACHINE_HAS_VECTORS {
+            let holds = self.b.ins().fcmp(cc, compared[0], compared[1]);
+            return self.select(holds, choices[0], choices[1]);
+        }
         // In the second lanes of what isn't one is whatever it may be.
         let [[x, y], [a, b]] = [compared, choices]
             .map(|pair| pair.map(|real| if is_vector { real } else { self.b.ins().scalar_to_vector(F64X2, real) }));

@@ -2,14 +2,14 @@
 //! loaded once, in a block of its own before the loop's head.
 //!
 //! A *counted* one reads elements at an index that counts up by one to a bound, or near it. Where the bound, the
-//! arrays' lengths, fuel and the slab of tape leave room for it, it runs [`GROUP`] rounds at a time that test nothing
-//! of that, and the rest as any other loop: what each round does, and in which order, is the same.
+//! arrays' lengths, fuel and the slab of tape leave room for it, it runs some rounds at a time ([`Counted::group`])
+//! that test nothing of that, and the rest as any other loop: what each round does, and in which order, is the same.
 
 use super::constants::Constants;
 use super::deep::Plane;
 use super::pairs::Paired;
 use super::{Function, cell};
-use crate::scalar::is_written_out;
+use crate::scalar;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{Block, InstBuilder, Value};
@@ -21,11 +21,8 @@ use std::ops::{Range, RangeInclusive};
 
 /// Rounds of a counted loop that run together.
 const GROUP: i64 = 4;
-/// So many if they are long, or compute functions that are written out: what a test per round costs is little beside
-/// that.
-const GROUP_OF_LONG_ONES: i64 = 2;
-/// A round of so many instructions is long.
-const LONG_ROUND: usize = 20;
+/// So many if they compute long functions: what a test per round costs is little beside these.
+const GROUP_WITH_FUNCTIONS: i64 = 2;
 /// Elements are so near to the index at most.
 const NEAR_MAX: i64 = 1 << 10;
 /// A round of a counted loop has at most so many instructions; twice as many at a depth.
@@ -446,9 +443,8 @@ fn counted(stream: &Stream, constants: &Constants, start: Position, end: Positio
         return None;
     }
     let paired = Paired::new(stream, constants, code, (index, &near));
-    let is_function = |inst: &Inst| matches!(inst.form(), Form::Pure(Pure::Scalar(inst)) if is_written_out(inst.op));
-    let is_long = code.len() >= LONG_ROUND || code.iter().any(is_function);
-    let group = if is_long { GROUP_OF_LONG_ONES } else { GROUP };
+    let is_long = |inst: &Inst| matches!(inst.form(), Form::Pure(Pure::Scalar(inst)) if scalar::is_long(inst.op));
+    let group = if code.iter().any(is_long) { GROUP_WITH_FUNCTIONS } else { GROUP };
     Some(Counted { index, step, bound, arrays, near, condition, exit, group, cost, site, trail, pushed, paired })
 }
 
