@@ -240,7 +240,7 @@ pub fn tanh_slope(a: f64, t: f64) -> f64 {
 
 /// Logistic function, `1 / (1 + e⁻ᵃ)`; 0 at -∞, 1 at ∞.
 ///
-/// Error: ERR ulp, found in 500 000 arguments.
+/// Error: 2.26 ulp, found in 500 000 arguments.
 pub fn sigmoid(a: f64) -> f64 {
     hyperbolic::sigmoid(a)
 }
@@ -251,7 +251,7 @@ pub const SIGMOID_SLOPE_BOUND: f64 = 31.0 / 32.0;
 /// The derivative of the logistic function at `a`, where it is `s`: `s (1 - s)` for `s ≤ 31/32`, and `e⁻ᵃ / (1 + e⁻ᵃ)²`
 /// elsewhere, where too few digits of `1 - s` would be left.
 ///
-/// Relative error for `s = sigmoid a`: SERR, found in 500 000 arguments.
+/// Relative error for `s = sigmoid a`: 5.0e-15, found in 500 000 arguments.
 pub fn sigmoid_slope(a: f64, s: f64) -> f64 {
     hyperbolic::sigmoid_slope(a, s)
 }

@@ -374,8 +374,8 @@ fn decode_errors_say_where_and_what() {
     let cases: [(Vec<u8>, &str); 12] = [
         (b"DVB".to_vec(), "byte 0 (magic number): expected 4 bytes, found 3 before the end"),
         (b"\x7fELF\x01\0".to_vec(), "byte 0 (magic number): expected `DVBC`, found `\\x7fELF`"),
-        (b"DVBC\x0a\0".to_vec(), "byte 4 (format version): expected version 1 to 9, found version 10"),
-        (b"DVBC\0\0".to_vec(), "byte 4 (format version): expected version 1 to 9, found version 0"),
+        (b"DVBC\x0b\0".to_vec(), "byte 4 (format version): expected version 1 to 10, found version 11"),
+        (b"DVBC\0\0".to_vec(), "byte 4 (format version): expected version 1 to 10, found version 0"),
         (
             b"DVBC\x02\0\0".to_vec(),
             "byte 4 (format version): expected version 1, the first with all instructions of the module, \
@@ -383,7 +383,7 @@ fn decode_errors_say_where_and_what() {
         ),
         (
             [b"DVBC\x01\0", &bytes[6..]].concat(),
-            "byte 4 (format version): expected version 9, the first with all instructions of the module, \
+            "byte 4 (format version): expected version 10, the first with all instructions of the module, \
              found version 1",
         ),
         (

@@ -18,7 +18,7 @@ pub use encode::{EncodeError, encode};
 pub const MAGIC: [u8; 4] = *b"DVBC";
 
 /// The last format version: [`encode()`] writes, and [`decode()`] reads, each from 1 to this.
-pub const VERSION: u16 = 9;
+pub const VERSION: u16 = 10;
 
 /// The version of a module's file: the first one that has all of its instructions and types.
 fn version_of(module: &ModuleDef) -> u16 {

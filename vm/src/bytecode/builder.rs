@@ -703,7 +703,7 @@ macro_rules! define_scalar_methods {
     (
         scalar { $( $(#[doc = $sdoc:literal])+ $scode:literal $sname:ident $smnem:ident
             ($($arg:ident : $bank:ident),+) -> $rbank:ident $($try:ident)? $body:block
-            $(diff |$r:ident| [$($partial:expr),+])? $(passive)? $(@ $costly:ident)? ; )* }
+            $(diff |$r:ident| [$($partial:expr),+])? $(passive)? $(@ $mark:ident)* ; )* }
         structural $structural:tt
     ) => {
         /// One method per scalar instruction: the result goes to a new register.

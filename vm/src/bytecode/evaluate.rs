@@ -42,7 +42,7 @@ macro_rules! define_evaluate {
     (
         scalar { $( $(#[doc = $sdoc:literal])+ $scode:literal $sname:ident $smnem:ident
             ($($arg:ident : $bank:ident),+) -> $rbank:ident $($try:ident)? $body:block
-            $(diff |$r:ident| [$($partial:expr),+])? $(passive)? $(@ $costly:ident)? ; )* }
+            $(diff |$r:ident| [$($partial:expr),+])? $(passive)? $(@ $mark:ident)* ; )* }
         structural $structural:tt
     ) => {
         /// The result of a scalar instruction, or `None` if it traps or is not a scalar one.

@@ -215,6 +215,9 @@ macro_rules! has_flag {
     (v9, [v9 $($more:ident)*]) => {
         true
     };
+    (v10, [v10 $($more:ident)*]) => {
+        true
+    };
     (shows, [shows $($more:ident)*]) => {
         true
     };
@@ -251,6 +254,9 @@ macro_rules! has_flag {
     ($wanted:ident, [v9 $($more:ident)*]) => {
         has_flag!($wanted, [$($more)*])
     };
+    ($wanted:ident, [v10 $($more:ident)*]) => {
+        has_flag!($wanted, [$($more)*])
+    };
     ($wanted:ident, [shows $($more:ident)*]) => {
         has_flag!($wanted, [$($more)*])
     };
@@ -264,8 +270,8 @@ pub(crate) use has_flag;
 ///
 /// Scalar entries: `CODE Variant mnemonic (operand: bank, …) -> bank { primal } derivative;` where `derivative` is
 /// `passive`, or `diff |r| [partial, …]`. An entry whose primal can trap says `try` before the braces, and its
-/// expression is a `Result<_, TrapKind>`. `@costly` marks what takes several times as long as an addition, `@v4` what
-/// modules have of this format version or later.
+/// expression is a `Result<_, TrapKind>`. `@costly` marks what takes several times as long as an addition, `@v4` and
+/// `@v10` what modules have of this format version or later.
 ///
 /// Structural entries: `CODE Variant mnemonic (operand(role), …) [flag …];`. Flags: `ends`, control never reaches the
 /// next instruction; `calls`, runs other functions and then goes on with the next instruction; `shows`, reads its
@@ -390,7 +396,8 @@ macro_rules! for_each_instruction {
                     Scale(t.abs().le(math::TANH_SLOPE_BOUND).select(-2.0 * t, 0.0))
                 ] @costly;
             /// Logistic function: `r = 1 / (1 + exp (-a))`.
-            0x38 Sigmoid sigmoid (a: real) -> real { math::sigmoid(a) } diff |r| [Scale(a.sigmoid_slope(r))] @costly;
+            0x38 Sigmoid sigmoid (a: real) -> real { math::sigmoid(a) } diff |r| [Scale(a.sigmoid_slope(r))]
+                @costly @v10;
             /// Slope of the logistic function at `a`, where its value is `s`: `r = s (1 - s)` if `s ≤ 31/32`, else
             /// `exp (-a) / (1 + exp (-a))²`. What counts for the derivative is the operand that the result is found
             /// from.
@@ -398,7 +405,7 @@ macro_rules! for_each_instruction {
                 diff |r| [
                     Scale(s.le(math::SIGMOID_SLOPE_BOUND).select(0.0, (1.0 - 2.0 * a.sigmoid()) * r)),
                     Scale(s.le(math::SIGMOID_SLOPE_BOUND).select(1.0 - 2.0 * s, 0.0))
-                ] @costly;
+                ] @costly @v10;
 
             /// Equality of reals (IEEE 754: NaN equals nothing, `-0 = 0`).
             0x30 Eq eq (a: real, b: real) -> int { i64::from(a == b) } passive;
@@ -688,17 +695,17 @@ macro_rules! define_ops {
     (
         scalar { $( $(#[doc = $sdoc:literal])+ $scode:literal $sname:ident $smnem:ident
             ($($arg:ident : $bank:ident),+) -> $rbank:ident $($try:ident)? $body:block
-            $(diff |$r:ident| [$($partial:expr),+])? $(passive)? $(@ $mark:ident)? ; )* }
+            $(diff |$r:ident| [$($partial:expr),+])? $(passive)? $(@ $mark:ident)* ; )* }
         structural { $( $(#[doc = $tdoc:literal])+ $tcode:literal $tname:ident $tmnem:ident
             ($($oname:ident ($($role:tt)+)),*) [$($flag:ident)*] ; )* }
     ) => { define_ops!{ @roles
         scalar { $( $(#[doc = $sdoc])+ $scode $sname $smnem ($($arg : $bank),+) -> $rbank
-            ($(stringify!($try))?) ($($(stringify!($partial)),+)?) [$($mark)?] ; )* }
+            ($(stringify!($try))?) ($($(stringify!($partial)),+)?) [$($mark)*] ; )* }
         structural { $( $(#[doc = $tdoc])+ $tcode $tname $tmnem ($($oname ($($role)+)),*) [$($flag)*] ; )* }
     } };
     (@roles
         scalar { $( $(#[doc = $sdoc:literal])+ $scode:literal $sname:ident $smnem:ident
-            ($($arg:ident : $bank:ident),+) -> $rbank:ident ($($try:expr)?) ($($partial:expr),*) [$($mark:ident)?] ; )* }
+            ($($arg:ident : $bank:ident),+) -> $rbank:ident ($($try:expr)?) ($($partial:expr),*) [$($mark:ident)*] ; )* }
         structural { $( $(#[doc = $tdoc:literal])+ $tcode:literal $tname:ident $tmnem:ident
             ($($oname:ident ($($role:tt)+)),*) [$($flag:ident)*] ; )* }
     ) => {
@@ -741,12 +748,18 @@ macro_rules! define_ops {
                         ],
                         differentiable: matches!(&[$($partial),*] as &[&str], [_, ..]),
                         traps: matches!(&[$($try),*] as &[&str], [_, ..]),
-                        costly: has_flag!(costly, [$($mark)?]),
+                        costly: has_flag!(costly, [$($mark)*]),
                         derivative: concat!("" $(, $partial, "; ")*),
                         ends_block: false,
                         calls: false,
                         shows: false,
-                        since: if has_flag!(v4, [$($mark)?]) { 4 } else { 1 },
+                        since: if has_flag!(v10, [$($mark)*]) {
+                            10
+                        } else if has_flag!(v4, [$($mark)*]) {
+                            4
+                        } else {
+                            1
+                        },
                     } }, )*
                     $( Op::$tname => const { &OpInfo {
                         op: Op::$tname,

@@ -394,7 +394,7 @@ macro_rules! define_inst {
     (
         scalar { $( $(#[doc = $sdoc:literal])+ $scode:literal $sname:ident $smnem:ident
             ($($arg:ident : $bank:ident),+) -> $rbank:ident $($try:ident)? $body:block
-            $(diff |$r:ident| [$($partial:expr),+])? $(passive)? $(@ $costly:ident)? ; )* }
+            $(diff |$r:ident| [$($partial:expr),+])? $(passive)? $(@ $mark:ident)* ; )* }
         structural $structural:tt
         pure { $( $(#[doc = $pdoc:literal])+ $pname:ident
             ($($poperand:ident ($($prole:tt)+)),*) -> $pbank:ident $pbody:block ; )* }

@@ -243,7 +243,7 @@ macro_rules! define_term_methods {
     (
         scalar { $( $(#[doc = $sdoc:literal])+ $scode:literal $sname:ident $smnem:ident
             ($first:ident : $fbank:ident $(, $arg:ident : $bank:ident)*) -> $rbank:ident $($try:ident)? $body:block
-            $(diff |$r:ident| [$($partial:expr),+])? $(passive)? $(@ $costly:ident)? ; )* }
+            $(diff |$r:ident| [$($partial:expr),+])? $(passive)? $(@ $mark:ident)* ; )* }
         structural $structural:tt
     ) => {
         #[allow(dead_code, reason = "rules use some of the instructions, and any of them may be needed by the next")]
@@ -301,7 +301,7 @@ macro_rules! define_partials {
     (
         scalar { $( $(#[doc = $sdoc:literal])+ $scode:literal $sname:ident $smnem:ident
             $args:tt -> $rbank:ident $($try:ident)? $body:block
-            $(diff |$r:ident| [$($partial:expr),+])? $(passive)? $(@ $costly:ident)? ; )* }
+            $(diff |$r:ident| [$($partial:expr),+])? $(passive)? $(@ $mark:ident)* ; )* }
         structural $structural:tt
     ) => {
         /// The partial derivatives of an instruction with respect to its real arguments, in order; none for a passive

@@ -77,7 +77,7 @@ macro_rules! define_scalar_functions {
     (
         scalar { $( $(#[doc = $sdoc:literal])+ $scode:literal $sname:ident $smnem:ident
             $args:tt -> $rbank:ident $($try:ident)? $body:block
-            $(diff |$r:ident| [$($partial:expr),+])? $(passive)? $(@ $costly:ident)? ; )* }
+            $(diff |$r:ident| [$($partial:expr),+])? $(passive)? $(@ $mark:ident)* ; )* }
         structural $structural:tt
     ) => {
         /// The function of a scalar instruction, with the interpreter's meaning. `None` for other instructions.

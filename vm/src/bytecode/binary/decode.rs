@@ -39,7 +39,7 @@ impl std::error::Error for DecodeError {}
 ///
 /// ```
 /// let error = dualvm_vm::binary::decode(b"DVBC\x63\x00").unwrap_err();
-/// assert_eq!(error.to_string(), "byte 4 (format version): expected version 1 to 9, found version 99");
+/// assert_eq!(error.to_string(), "byte 4 (format version): expected version 1 to 10, found version 99");
 /// ```
 ///
 /// # Errors
