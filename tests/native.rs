@@ -105,6 +105,8 @@ fn functions_that_are_written_out_are_the_same_to_the_last_bit() {
     let text = b"def exponentials (xs : Array Real) : Array Real = map exp xs
         def total (xs : Array Real) : Real = loop sum = 0.0 for x in xs do sum + exp x
         def tanhs (xs : Array Real) : Array Real = map tanh xs
+        def sigmoids (xs : Array Real) : Array Real = map sigmoid xs
+        def total_sigmoid (xs : Array Real) : Real = loop sum = 0.0 for x in xs do sum + sigmoid x
         def total_tanh (xs : Array Real) : Real = loop sum = 0.0 for x in xs do sum + tanh x
         def chained (xs : Array Real) : Real = loop sum = 0.0 for x in xs do tanh (sum + x)";
     let edges = [0.55, 22.0, 512.0, 708.0, 709.782712893384, 709.7827128933841, 745.1332191019411, 745.1332191019412];
@@ -127,7 +129,7 @@ fn functions_that_are_written_out_are_the_same_to_the_last_bit() {
             value => panic!("{value:?}"),
         };
         let reals = match name {
-            "total" | "total_tanh" | "chained" => {
+            "total" | "total_tanh" | "total_sigmoid" | "chained" => {
                 let (value, gradients) = function.value_and_grad(&args).unwrap_or_else(|error| panic!("{error}"));
                 gradients.into_iter().flat_map(reals_of).chain([value]).collect()
             }
@@ -135,12 +137,12 @@ fn functions_that_are_written_out_are_the_same_to_the_last_bit() {
         };
         reals.into_iter().map(f64::to_bits).collect()
     };
-    for name in ["exponentials", "total", "tanhs", "total_tanh", "chained"] {
+    for name in ["exponentials", "total", "tanhs", "total_tanh", "sigmoids", "total_sigmoid", "chained"] {
         assert_eq!(bits(name, Jit::Off, &xs), bits(name, Jit::Always, &xs), "{name}");
     }
     // A sum of numbers only has no NaN to hide behind.
     let finite: Vec<f64> = xs.iter().copied().filter(|x| x.abs() < 700.0).collect();
-    for name in ["total", "total_tanh", "chained"] {
+    for name in ["total", "total_tanh", "total_sigmoid", "chained"] {
         assert_eq!(bits(name, Jit::Off, &finite), bits(name, Jit::Always, &finite), "{name}");
     }
 }

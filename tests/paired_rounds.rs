@@ -17,6 +17,9 @@ const PROGRAM: &str = "
     def hyperbolic (a : Array Real) (b : Array Real) : Real =
       let c = [| tanh (a[i] * b[i]) for i < length a |] in
       add_up c + (loop s = 0.0 for i < length a do s + b[i] * tanh (20 * a[i]))
+    def logistic (a : Array Real) (b : Array Real) : Real =
+      let c = [| sigmoid (3 * a[i] * b[i]) for i < length a |] in
+      add_up c + (loop s = 0.0 for i < length a do s + b[i] * sigmoid a[i])
     def aliased (a : Array Real) (b : Array Real) : Real = maps a a + maps a b * maps b a
     def neighbours (a : Array Real) (b : Array Real) : Real =
       let c = [| a[i] * a[i + 1] + b[i] for i < length a - 1 |] in
@@ -63,10 +66,11 @@ const PROGRAM: &str = "
       snd (jvp (\\x -> squares_in x a + add_up [| x / (b[i] + x) for i < length b |]) 0.5 1.0)
 ";
 
-const NAMES: [&str; 16] = [
+const NAMES: [&str; 17] = [
     "maps",
     "exponentials",
     "hyperbolic",
+    "logistic",
     "aliased",
     "neighbours",
     "dot",

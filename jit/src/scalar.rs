@@ -253,17 +253,23 @@ impl Emit<'_> {
     /// `eᵃ`, operation by operation as [`dualvm_vm::math::exp()`]: a call would cost as much as it computes. Of a
     /// vector it is computed in both lanes.
     fn exp(&mut self, a: Value) -> Value {
-        let ty = self.b.func.dfg.value_type(a);
+        self.unless_at_edges(Op::Exp, a, |emit| emit.exp_of_ordinary(a))
+    }
+
+    /// What is computed where [`Emit::exp_of_ordinary`] may be asked for `eᵃ` and `e⁻ᵃ`; elsewhere what the function of
+    /// the table gives, for both lanes of a vector.
+    fn unless_at_edges(&mut self, op: Op, a: Value, compute: impl FnOnce(&mut Self) -> Value) -> Value {
         let (ordinary, edge, done) = (self.b.create_block(), self.cold_block(), self.b.create_block());
+        let ty = self.b.func.dfg.value_type(a);
         let result = self.b.append_block_param(done, ty);
         let is_ordinary = self.is_ordinary_for_exp(a);
         self.branch(is_ordinary, ordinary, &[], edge, &[]);
         self.enter(edge);
-        let exact = self.call_for_lanes(Op::Exp, a);
+        let exact = self.call_for_lanes(op, a);
         self.b.ins().jump(done, &[exact.into()]);
         self.enter(ordinary);
-        let power = self.exp_of_ordinary(a);
-        self.b.ins().jump(done, &[power.into()]);
+        let value = compute(self);
+        self.b.ins().jump(done, &[value.into()]);
         self.enter(done);
         result
     }
@@ -403,23 +409,14 @@ impl Emit<'_> {
     /// lanes.
     fn sigmoid(&mut self, a: Value) -> Value {
         let ty = self.b.func.dfg.value_type(a);
-        let (ordinary, edge, done) = (self.b.create_block(), self.cold_block(), self.b.create_block());
-        let result = self.b.append_block_param(done, ty);
-        let is_ordinary = self.is_ordinary_for_exp(a);
-        self.branch(is_ordinary, ordinary, &[], edge, &[]);
-        self.enter(edge);
-        let exact = self.call_for_lanes(Op::Sigmoid, a);
-        self.b.ins().jump(done, &[exact.into()]);
-        self.enter(ordinary);
-        let [zero, minus_zero, one] = [0.0, -0.0, 1.0].map(|c| self.real_constant(ty, c));
-        let minus_size = self.b.ins().bor(a, minus_zero);
-        let power = self.exp_of_ordinary(minus_size);
-        let sum = self.b.ins().fadd(power, one);
-        let numerator = self.blend(FloatCC::GreaterThanOrEqual, [a, zero], [one, power]);
-        let quotient = self.b.ins().fdiv(numerator, sum);
-        self.b.ins().jump(done, &[quotient.into()]);
-        self.enter(done);
-        result
+        self.unless_at_edges(Op::Sigmoid, a, |emit| {
+            let [zero, minus_zero, one] = [0.0, -0.0, 1.0].map(|c| emit.real_constant(ty, c));
+            let minus_size = emit.b.ins().bor(a, minus_zero);
+            let power = emit.exp_of_ordinary(minus_size);
+            let sum = emit.b.ins().fadd(power, one);
+            let numerator = emit.blend(FloatCC::GreaterThanOrEqual, [a, zero], [one, power]);
+            emit.b.ins().fdiv(numerator, sum)
+        })
     }
 
     /// Whether what was compared holds, in both lanes of a vector.
