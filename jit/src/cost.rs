@@ -11,6 +11,7 @@ use crate::function::{Constants, Stretch, counted_loops, stretch};
 use crate::lenient::{lenient_products, pure};
 use crate::loop_adjoint;
 use crate::region_adjoint;
+use crate::vectors::machine_has_fma;
 use dualvm_vm::isa::{Bank, Op, Role};
 use dualvm_vm::native::{
     BlockPressure, CallSite, Edge, Form, FunctionRequest, Inst, IntReg, LoopCode, LoopSite, ObjectSite, OutputWord,
@@ -352,6 +353,7 @@ fn pure_size(inst: Pure, lenient: bool) -> u64 {
 fn scalar(op: Op, lenient: bool) -> u64 {
     match op {
         Op::Neg | Op::Abs | Op::Add | Op::Sub | Op::Mul | Op::Div | Op::Sqrt => 1,
+        Op::Fma if machine_has_fma() => 1,
         Op::Detach => 0,
         Op::Floor | Op::Ceil | Op::Round | Op::Trunc | Op::Select | Op::ISelect | Op::ToReal => 1,
         Op::Min | Op::Max => 4,

@@ -57,7 +57,7 @@ fn hands_nan_on(op: Op) -> bool {
 
 /// Whether NaN in any operand makes the result NaN.
 fn is_strict(op: Op) -> bool {
-    matches!(op, Op::Add | Op::Sub | Op::Mul | Op::Div | Op::Neg | Op::Sqrt)
+    matches!(op, Op::Add | Op::Sub | Op::Mul | Op::Div | Op::Neg | Op::Sqrt | Op::Fma)
 }
 
 /// How a piece of derived code is written.

@@ -3,7 +3,7 @@
 //! here.
 
 use crate::emit::Emit;
-use crate::vectors::MACHINE_HAS_VECTORS;
+use crate::vectors::{MACHINE_HAS_VECTORS, machine_has_fma};
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::types::{F64, F64X2, I32, I64, I64X2};
 use cranelift_codegen::ir::{InstBuilder, InstructionData, MemFlagsData, Opcode, Value};
@@ -36,6 +36,7 @@ impl Emit<'_> {
                 self.b.ins().fmul(a, b)
             }
             Op::Div => self.b.ins().fdiv(a, b),
+            Op::Fma if machine_has_fma() => self.b.ins().fma(a, b, c),
             Op::Sqrt => self.b.ins().sqrt(a),
             Op::Floor => self.b.ins().floor(a),
             Op::Ceil => self.b.ins().ceil(a),

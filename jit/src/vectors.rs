@@ -13,6 +13,14 @@ use std::collections::HashMap;
 /// Whether every machine of this kind has vectors of two reals. Code is for the machine that it is written on.
 pub(crate) const MACHINE_HAS_VECTORS: bool = cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
 
+/// Whether this machine multiplies and adds with a single rounding.
+pub(crate) fn machine_has_fma() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return is_x86_feature_detected!("avx") && is_x86_feature_detected!("fma");
+    #[cfg(not(target_arch = "x86_64"))]
+    return cfg!(target_arch = "aarch64");
+}
+
 /// What a register holds in the two rounds of a pair, the round that runs first before the other one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Both {
@@ -27,7 +35,7 @@ pub(crate) enum Both {
 /// Whether a scalar instruction of reals can be one of vectors.
 pub(crate) fn is_for_vectors(op: Op) -> bool {
     use Op::*;
-    matches!(op, Add | Sub | Mul | Div | Neg | Abs | Sqrt | Exp | Tanh | Sigmoid)
+    matches!(op, Add | Sub | Mul | Div | Neg | Abs | Sqrt | Exp | Tanh | Sigmoid) || op == Fma && machine_has_fma()
 }
 
 /// Which way rounds go along arrays.

@@ -833,10 +833,8 @@ pub(crate) fn partials<T: Arithmetic>(op: Op, args: &[T], ints: &[i64], r: &T) -
     let one_minus = |x: &T| num(1.0).op(Op::Sub, &[x]);
     let plus_one = |x: &T| x.op(Op::Add, &[&num(1.0)]);
     // 1 / √(1 - a²)
-    let arc = || {
-        let rest = one_minus(a);
-        inverse(&rest.op(Op::Fma, &[a, &rest]).op(Op::Sqrt, &[]))
-    };
+    let rest = || a.op(Op::Fma, &[&neg(a.clone()), &num(1.0)]);
+    let arc = || inverse(&rest().op(Op::Sqrt, &[]));
     let bell = || times(FRAC_2_SQRT_PI, &neg(a.clone()).op(Op::Mul, &[a]).op(Op::Exp, &[]));
     match op {
         Op::Neg => vec![num(-1.0)],
@@ -889,10 +887,10 @@ pub(crate) fn partials<T: Arithmetic>(op: Op, args: &[T], ints: &[i64], r: &T) -
         Op::SigmoidSlope => vec![one_minus(&times(2.0, &a.op(Op::Sigmoid, &[]))).op(Op::Mul, &[r]), num(0.0)],
         Op::Asinh => vec![inverse(&num(1.0).op(Op::Hypot, &[a]))],
         Op::Acosh => {
-            let product = plus_one(a).op(Op::Mul, &[&a.op(Op::Sub, &[&num(1.0)])]);
-            vec![inverse(&product.op(Op::Sqrt, &[]))]
+            let root = |shift: f64| a.op(Op::Add, &[&num(shift)]).op(Op::Sqrt, &[]);
+            vec![inverse(&root(1.0)).op(Op::Div, &[&root(-1.0)])]
         }
-        Op::Atanh => vec![inverse(&plus_one(a).op(Op::Mul, &[&one_minus(a)]))],
+        Op::Atanh => vec![inverse(&rest())],
         Op::Erf => vec![bell()],
         Op::Erfc => vec![neg(bell())],
         Op::Lgamma => vec![a.op(Op::Digamma, &[])],

@@ -342,9 +342,9 @@ macro_rules! for_each_instruction {
             /// Tangent: `r = tan a`, `a` in radians.
             0x19 Tan tan (a: real) -> real { math::tan(a) } diff |r| [Scale(1.0 + r * r)] @costly;
             /// Arc sine: `r = asin a`, in radians. The derivative at ±1 is infinite.
-            0x1a Asin asin (a: real) -> real { math::asin(a) } diff |_r| [Scale(1.0 / ((1.0 - a) * (1.0 + a)).sqrt())] @costly;
+            0x1a Asin asin (a: real) -> real { math::asin(a) } diff |_r| [Scale(1.0 / (-a).fma(a, 1.0).sqrt())] @costly;
             /// Arc cosine: `r = acos a`, in radians. The derivative at ±1 is infinite.
-            0x1b Acos acos (a: real) -> real { math::acos(a) } diff |_r| [Scale(-1.0 / ((1.0 - a) * (1.0 + a)).sqrt())] @costly;
+            0x1b Acos acos (a: real) -> real { math::acos(a) } diff |_r| [Scale(-1.0 / (-a).fma(a, 1.0).sqrt())] @costly;
             /// Arc tangent: `r = atan a`, in radians.
             0x1c Atan atan (a: real) -> real { math::atan(a) } diff |_r| [Scale(1.0 / (1.0 + a * a))] @costly;
             /// Angle of the point `(b, a)`: `r = atan2(a, b)`, in radians. The derivative at the origin is NaN.
@@ -359,9 +359,9 @@ macro_rules! for_each_instruction {
             /// Inverse hyperbolic sine: `r = asinh a`.
             0x21 Asinh asinh (a: real) -> real { math::asinh(a) } diff |_r| [Scale(1.0 / a.hypot(1.0))] @costly;
             /// Inverse hyperbolic cosine: `r = acosh a`. The derivative at 1 is infinite.
-            0x22 Acosh acosh (a: real) -> real { math::acosh(a) } diff |_r| [Scale(1.0 / ((a - 1.0) * (a + 1.0)).sqrt())] @costly;
+            0x22 Acosh acosh (a: real) -> real { math::acosh(a) } diff |_r| [Scale(1.0 / ((a - 1.0).sqrt() * (a + 1.0).sqrt()))] @costly;
             /// Inverse hyperbolic tangent: `r = atanh a`.
-            0x23 Atanh atanh (a: real) -> real { math::atanh(a) } diff |_r| [Scale(1.0 / ((1.0 - a) * (1.0 + a)))] @costly;
+            0x23 Atanh atanh (a: real) -> real { math::atanh(a) } diff |_r| [Scale(1.0 / (-a).fma(a, 1.0))] @costly;
             /// Error function: `r = erf a`.
             0x24 Erf erf (a: real) -> real { math::erf(a) } diff |_r| [Scale(FRAC_2_SQRT_PI * (-(a * a)).exp())] @costly;
             /// Complementary error function: `r = 1 - erf a`, accurate for large `a`.

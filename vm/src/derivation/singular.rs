@@ -69,8 +69,6 @@ fn ways(piece: &Piece, directions: &[usize], reals: &[f64], ints: &[i64]) -> Vec
 /// Where the ways to a derivative of this order differ, for one instruction alone.
 fn is_exception(op: Op, order: usize, reals: &[f64]) -> bool {
     match (op, reals) {
-        // Outside of the domain, where the partial is NaN: (a - 1)(a + 1) has the derivative (a - 1) + (a + 1) = 0.
-        (Op::Acosh, [0.0]) => order == 2,
         // The norm is infinite: one partial is 0, and the other, ∞ / ∞, is NaN. Each can be the one to begin with.
         (Op::Atan2, [a, b]) => order >= 2 && a.is_infinite() != b.is_infinite() && !(a.is_nan() || b.is_nan()),
         // By base and exponent it is aᵇ⁻¹ + b aᵇ⁻¹ log a, where infinities of both signs meet, or, by the exponent
