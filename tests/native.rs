@@ -1,6 +1,6 @@
 //! Native code against the interpreter: bit for bit the same values, gradients, fuel and records.
 
-use dualvm::{CallOptions, Config, Engine, Function, Jit, Limits, Module, Stats, Thresholds, Value};
+use dualvm::{CallOptions, CodeKind, Config, Engine, Function, Jit, Limits, Module, Stats, Thresholds, Value};
 use std::collections::BTreeSet;
 
 /// Engines that run everything natively, or change over in the middle.
@@ -315,4 +315,27 @@ L15:
   ret (r0)
 }";
     check_fuel("two_ways.dvs", two_ways, &[xs, Value::Int(12)]);
+}
+
+#[test]
+fn adjoints_that_are_the_same_are_compiled_once() {
+    const SOURCE: &str = "
+def f (x : Array Real) (y : Array Real) : Real =
+  let rows = [| [| 1.0, 2.0 |], [| 3.0 |] |] in
+  let a = loop s = 0.0 for i < length x do s + sin x[i] * y[i] in
+  let b = loop s = 0.0 for i < length y do s + sin y[i] * x[i] in
+  let c = loop s = 0.0 for i < length x do s + cos x[i] * y[i] in
+  let d = loop s = 0.0 for row in rows do loop s = s for r in row do s + r * x[0] * s in
+  let e = loop s = 0.0 for row in rows do loop s = s for r in row do s + r * y[0] * s in
+  a * b + b * c + c * d + d * e
+";
+    let args = [Value::from(vec![0.5, -0.25, 2.0]), Value::from(vec![1.5, 0.75, -3.0])];
+    let [off, always] =
+        [Jit::Off, Jit::Always].map(|jit| Module::from_source(&engine(jit), "test.dual", SOURCE).unwrap());
+    let [expected, found] = [&off, &always].map(|module| outcome(&module.function("f").unwrap(), &args));
+    assert_eq!(found, expected);
+    let adjoints = always.compiled().into_iter().filter(|code| code.kind == CodeKind::Adjoint);
+    let names: Vec<String> = adjoints.map(|code| code.name).collect();
+    let count = |kind: &str| names.iter().filter(|name| name.starts_with(kind)).count();
+    assert_eq!((count("loop"), count("region")), (2, 1), "{names:?}");
 }

@@ -13,6 +13,7 @@
 //! There is a file for each kind, or for kinds that are alike: it owns the layout, with what writes it, what reads it
 //! and what its sweep costs. Interpreter, native code and sweep take offsets from there and from nowhere else.
 
+pub(crate) mod adjoints;
 pub(crate) mod import;
 pub(crate) mod link;
 pub(crate) mod pack;
@@ -142,7 +143,7 @@ impl Trailer {
 }
 
 /// Numbers of 8 bytes that stand in a record: reals, then integers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Numbers {
     /// How many reals there are.
     pub reals: usize,

@@ -402,7 +402,7 @@ macro_rules! define_inst {
             ($($operand:ident ($($role:tt)+)),*) [$($flag:ident)*] ; )* }
     ) => {
         /// An instruction of prepared code.
-        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
         #[allow(missing_docs, reason = "the table says what operands are")]
         pub enum Inst {
             $( $(#[doc = $sdoc])+ $sname { dst: bank_register!($rbank), $($arg: bank_register!($bank)),+ }, )*

@@ -5,6 +5,7 @@ use super::{Position, Stream};
 use crate::bytecode::isa::{Bank, Reg};
 use crate::bytecode::module::{FuncId, Function, ValueType};
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
 use std::ops::{Index, IndexMut};
 use std::sync::OnceLock;
@@ -40,6 +41,11 @@ impl<T> PartialEq for Site<T> {
     }
 }
 impl<T> Eq for Site<T> {}
+impl<T> Hash for Site<T> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.index.hash(state);
+    }
+}
 impl<T> fmt::Debug for Site<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "#{}", self.index)

@@ -6,7 +6,7 @@ use crate::derivation::graph::{Graph, Node, NodeId, bank_of};
 
 /// Straight-line code on a frame of its own. Real registers begin with the saved reals, then the output adjoints;
 /// integer registers begin with the saved integers.
-#[derive(Debug, Default)]
+#[derive(PartialEq, Eq, Hash, Debug, Default)]
 pub struct StraightCode {
     /// Pure instructions.
     pub code: Vec<Inst>,

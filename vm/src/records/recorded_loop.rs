@@ -26,7 +26,8 @@ pub(crate) use plan::LoopPlan;
 
 use crate::bytecode::isa::Reg;
 use crate::code::{InSite, Inst, Leads, Position, Sites, Stream};
-use crate::native::Candidate;
+use crate::native::SharedCandidate;
+use crate::records::adjoints::AdjointCode;
 use crate::records::segment::OutputWord;
 use crate::records::{Kind, Writer};
 use crate::word::Slot;
@@ -150,7 +151,7 @@ pub struct PushSite {
 }
 
 /// What the sweep knows of a loop.
-#[derive(Debug)]
+#[derive(PartialEq, Eq, Hash, Debug)]
 pub struct LoopCode {
     /// Real registers of the frame.
     pub reals: usize,
@@ -176,7 +177,17 @@ pub struct LoopCode {
     /// For each input, the register that holds its contribution when all iterations are done.
     pub contributions: Box<[u16]>,
     /// The iterations as native code.
-    pub(crate) native: Candidate,
+    pub(crate) native: SharedCandidate,
+}
+
+impl AdjointCode for LoopCode {
+    fn native(&self) -> &SharedCandidate {
+        &self.native
+    }
+
+    fn native_mut(&mut self) -> &mut SharedCandidate {
+        &mut self.native
+    }
 }
 
 impl LoopCode {
@@ -192,7 +203,7 @@ impl LoopCode {
 }
 
 /// A contribution to an element of an array.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ElementCode {
     /// Which of the record's arrays.
     pub array: u16,

@@ -28,7 +28,8 @@ pub(crate) use plan::RegionPlan;
 
 use crate::bytecode::isa::Reg;
 use crate::code::{InSite, Inst, Position, Sites, Stream};
-use crate::native::Candidate;
+use crate::native::SharedCandidate;
+use crate::records::adjoints::AdjointCode;
 use crate::records::segment::OutputWord;
 use crate::records::{Kind, Numbers, Writer};
 use std::ops::Range;
@@ -152,7 +153,7 @@ impl InSite for SaveSite {
 /// What the sweep knows of a region. Its frame begins with the adjoints of the region's real registers, then reals that
 /// loops don't change; and with integers that loops don't change or step, the numbers of rounds among them, and what it
 /// knows of builders. These last from block to block.
-#[derive(Debug)]
+#[derive(PartialEq, Eq, Hash, Debug)]
 pub struct RegionCode {
     /// Real registers of the frame.
     pub reals: usize,
@@ -179,7 +180,17 @@ pub struct RegionCode {
     /// Where the parts of a record stand that follow the trail.
     pub layout: RegionLayout,
     /// All of it as native code.
-    pub(crate) native: Candidate,
+    pub(crate) native: SharedCandidate,
+}
+
+impl AdjointCode for RegionCode {
+    fn native(&self) -> &SharedCandidate {
+        &self.native
+    }
+
+    fn native_mut(&mut self) -> &mut SharedCandidate {
+        &mut self.native
+    }
 }
 
 impl RegionCode {
@@ -190,7 +201,7 @@ impl RegionCode {
 }
 
 /// Integer registers that say where the adjoints of a builder's elements are.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct PushedTo {
     /// The first slot of the array that it became; 0: it is constant, or became none.
     pub first: u16,
@@ -199,7 +210,7 @@ pub struct PushedTo {
 }
 
 /// What the sweep does where a block has done something with a builder.
-#[derive(Debug)]
+#[derive(PartialEq, Eq, Hash, Debug)]
 pub enum BuilderAdjoint {
     /// It became an array.
     Finish {
@@ -244,7 +255,7 @@ impl BuilderAdjoint {
 }
 
 /// The adjoint of a block.
-#[derive(Debug, Default)]
+#[derive(PartialEq, Eq, Hash, Debug, Default)]
 pub struct BlockAdjoint {
     /// What the block has saved.
     pub saved: Numbers,
@@ -287,7 +298,7 @@ impl BlockAdjoint {
 }
 
 /// The integer register that counts how often control still comes to the head of a loop.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct RoundsLeft {
     /// The register.
     pub register: u16,
@@ -298,7 +309,7 @@ pub struct RoundsLeft {
 /// When the rounds of a loop of one block are skipped: if nothing flows back into them, because it flowed another way
 /// where control came together, or lost against another one in a minimum. That is a part of the derived code, so that
 /// it doesn't depend on who runs it; but rounds whose trail begins in another slab are run.
-#[derive(Debug)]
+#[derive(PartialEq, Eq, Hash, Debug)]
 pub struct Guard {
     /// Real registers, adjoints, that all have to be zero.
     pub adjoints: Box<[u16]>,
@@ -307,7 +318,7 @@ pub struct Guard {
 }
 
 /// How control came to a block, or left the region.
-#[derive(Debug)]
+#[derive(PartialEq, Eq, Hash, Debug)]
 pub struct Edge {
     /// The block that it came from; none where the region begins.
     pub from: Option<u16>,
@@ -327,7 +338,7 @@ impl Edge {
 }
 
 /// A contribution to an element of an array.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ElementAdjoint {
     /// The integer register that holds the array's first slot; 0: it is constant; below: see [`RegionLayout`].
     pub base: u16,

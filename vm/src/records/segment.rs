@@ -14,7 +14,8 @@ pub(crate) use structure::SegmentStructure;
 use crate::bytecode::isa::Reg;
 use crate::code::{InSite, Sites, Stream};
 use crate::derivation::assembler::StraightCode;
-use crate::native::Candidate;
+use crate::native::SharedCandidate;
+use crate::records::adjoints::AdjointCode;
 use crate::records::{Kind, Numbers, TRAILER_BYTES, Writer};
 use crate::word::{Slot, Word};
 
@@ -39,7 +40,7 @@ pub enum OutputWord {
 /// ```text
 /// saved reals (8 bytes each) │ saved integers (8) │ slots of the inputs (4) │ trailer
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct SegmentLayout {
     /// What is saved.
     pub numbers: Numbers,
@@ -156,7 +157,7 @@ impl InSite for SegmentSite {
 }
 
 /// What the sweep knows of a segment.
-#[derive(Debug)]
+#[derive(PartialEq, Eq, Hash, Debug)]
 pub struct SegmentCode {
     /// Where the parts of a record stand.
     pub layout: SegmentLayout,
@@ -167,7 +168,17 @@ pub struct SegmentCode {
     /// From saved primals and output adjoints to contributions.
     pub adjoint: StraightCode,
     /// The same as native code.
-    pub(crate) native: Candidate,
+    pub(crate) native: SharedCandidate,
+}
+
+impl AdjointCode for SegmentCode {
+    fn native(&self) -> &SharedCandidate {
+        &self.native
+    }
+
+    fn native_mut(&mut self) -> &mut SharedCandidate {
+        &mut self.native
+    }
 }
 
 impl SegmentCode {

@@ -8,6 +8,7 @@ use crate::host::LinkedHost;
 use crate::in_place::{self, Directions, Expanded, Origins};
 use crate::native::Tier;
 use crate::preparation::{self, Grain, Prepared};
+use crate::records::adjoints::{Adjoints, Distinct};
 use crate::records::recorded_loop::LoopCode;
 use crate::records::region::RegionCode;
 use crate::records::segment::{SegmentCode, SegmentStructure};
@@ -39,15 +40,15 @@ pub(crate) struct Program {
     /// Whether a number that becomes NaN or infinite is a trap; each instruction is looked at then.
     traps_non_finite: bool,
     streams: ByMode<Box<[OnceLock<Stream>]>>,
-    segments: boxcar::Vec<SegmentCode>,
+    segments: Adjoints<SegmentCode>,
     /// Those of the segments, if the program is made for them.
     structures: boxcar::Vec<SegmentStructure>,
     /// Where the instructions are looked at that the segments are, in a program whose records are as fine as that.
     checks: boxcar::Vec<(FuncId, Mode, Position)>,
-    loops: boxcar::Vec<LoopCode>,
-    regions: boxcar::Vec<RegionCode>,
+    loops: Adjoints<LoopCode>,
+    regions: Adjoints<RegionCode>,
     /// Held while records get their numbers.
-    registering: Mutex<()>,
+    registering: Mutex<Registering>,
     /// For each function, whether it or one that it may call runs tasks.
     forks: Box<[bool]>,
     /// For each function, whether it or one that it may call runs functions inside of an instruction.
@@ -59,6 +60,14 @@ pub(crate) struct Program {
     keeps_operators: bool,
     /// Native code; `None` if everything is interpreted.
     pub(crate) tier: Option<Tier>,
+}
+
+/// Adjoints that differ from each other.
+#[derive(Debug, Default)]
+struct Registering {
+    segments: Distinct,
+    loops: Distinct,
+    regions: Distinct,
 }
 
 /// A module as its maker has given it, where other code runs.
@@ -206,10 +215,10 @@ impl Program {
             structures: boxcar::Vec::new(),
             checks: boxcar::Vec::new(),
             streams: ByMode::new(|| no_streams(&def)),
-            segments: boxcar::Vec::new(),
-            loops: boxcar::Vec::new(),
-            regions: boxcar::Vec::new(),
-            registering: Mutex::new(()),
+            segments: Adjoints::new(),
+            loops: Adjoints::new(),
+            regions: Adjoints::new(),
+            registering: Mutex::default(),
             forks: functions_with(&def, |op| matches!(op, Op::Fork | Op::ParallelMap)),
             nests: functions_with(&def, |op| {
                 op.shows()
@@ -301,25 +310,26 @@ impl Program {
         let prepared = preparation::prepare(&self.def, function, (mode, self.grain), watch)?;
         let Prepared { mut stream, segments, structures, checks, loops, regions } = prepared;
         debug_assert!(!self.is_checked() || checks.len() == segments.len());
-        let registering = self.registering.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut registering = self.registering.lock().unwrap_or_else(PoisonError::into_inner);
         if place.get().is_none() {
             // Whoever has the lock gives out the numbers, so those of one function follow each other.
-            let (first_segment, first_loop) = (self.segments.count() as u32, self.loops.count() as u32);
+            let (first_segment, first_loop) = (self.segments.count(), self.loops.count());
             for site in stream.segments.iter_mut().filter(|site| site.id != u32::MAX) {
                 site.id += first_segment;
             }
             for site in stream.loops.iter_mut().filter(|site| site.id != u32::MAX) {
                 site.id += first_loop;
             }
-            let first_region = self.regions.count() as u32;
+            let first_region = self.regions.count();
             for site in stream.regions.iter_mut().filter(|site| site.id != u32::MAX) {
                 site.id += first_region;
             }
-            segments.into_iter().for_each(|code| _ = self.segments.push(code));
+            let distinct = &mut *registering;
+            segments.into_iter().for_each(|code| self.segments.push(code, &mut distinct.segments));
             structures.into_iter().for_each(|structure| _ = self.structures.push(structure));
             checks.into_iter().for_each(|check| _ = self.checks.push((func, mode, check)));
-            loops.into_iter().for_each(|code| _ = self.loops.push(code));
-            regions.into_iter().for_each(|code| _ = self.regions.push(code));
+            loops.into_iter().for_each(|code| self.loops.push(code, &mut distinct.loops));
+            regions.into_iter().for_each(|code| self.regions.push(code, &mut distinct.regions));
             _ = place.set(stream);
         }
         drop(registering);
@@ -382,7 +392,7 @@ impl Program {
     /// A segment's code by the number that its records carry.
     #[inline]
     pub(crate) fn segment(&self, id: u32) -> &SegmentCode {
-        &self.segments[id as usize]
+        self.segments.get(id)
     }
 
     /// What is known of a segment by the number that its records carry, in a program that was made for this.
@@ -404,13 +414,13 @@ impl Program {
     /// A loop's code by the number that its records carry.
     #[inline]
     pub(crate) fn recorded_loop(&self, id: u32) -> &LoopCode {
-        &self.loops[id as usize]
+        self.loops.get(id)
     }
 
     /// A region's code by the number that its records carry.
     #[inline]
     pub(crate) fn region(&self, id: u32) -> &RegionCode {
-        &self.regions[id as usize]
+        self.regions.get(id)
     }
 
     /// A string of the module.

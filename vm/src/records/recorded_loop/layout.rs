@@ -14,7 +14,7 @@ use crate::word::Slot;
 ///
 /// An entry is what is saved of one iteration; all entries of a loop have one size, which may be 0, and then there are
 /// none. The first slot of what was pushed is there if the loop pushes anything that can be active, and 0 if it isn't.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct LoopLayout {
     /// What is saved of an iteration.
     pub entry: Numbers,
@@ -97,7 +97,7 @@ impl LoopTail {
 /// computes. Integer registers: integers saved once, induction registers first; integers saved per iteration; what the
 /// code computes. The first two groups of reals, and what was saved once and computed by the prologue, last from one
 /// iteration to the next.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct LoopFrame {
     /// How many real registers begin at zero: the first two groups.
     pub cleared: usize,

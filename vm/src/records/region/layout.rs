@@ -33,7 +33,7 @@ pub(crate) const fn copy_bytes(len: u64) -> usize {
 /// In the trail an array is told by its first slot. For a constant one this is 0; for one of another task it is −1 − n,
 /// where n is its place in the list: what is imported of it is decided when the region has ended. A first slot of 0 in
 /// the list says that its elements are owed one by one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct RegionLayout {
     /// How many inputs there are.
     pub inputs: usize,

@@ -10,7 +10,7 @@ use crate::derivation::adjoint::adjoint;
 use crate::derivation::dependence::InputSet;
 use crate::derivation::graph::{Graph, Node, NodeId};
 use crate::derivation::piece::Piece;
-use crate::native::Candidate;
+use crate::native::SharedCandidate;
 use crate::preparation::Grain;
 use crate::preparation::segmentation::Segment;
 
@@ -116,7 +116,7 @@ impl RecordPlan {
             slots: site.slots,
             contributions: adjoint.contributions.into(),
             adjoint: adjoint.code,
-            native: Candidate::default(),
+            native: SharedCandidate::default(),
         };
         RecordPlan { site, code, structure, checked, copies }
     }
