@@ -225,20 +225,20 @@ impl Function<'_, '_> {
         let (elements, header) = (self.emit.b.ins().iadd_imm_s(top, 8), i64::from(cell(ARRAY_HEADER)));
         let object = self.emit.b.ins().iadd_imm_s(elements, -header);
         self.emit.b.ins().store(UNALIGNED, object, top, 0);
-        let (head, body, copied) = (self.emit.b.create_block(), self.emit.b.create_block(), self.emit.b.create_block());
-        let offset = self.emit.b.append_block_param(head, I64);
-        self.emit.b.ins().jump(head, &[none.into()]);
-        self.emit.b.switch_to_block(head);
-        let more = self.emit.b.ins().icmp(IntCC::UnsignedLessThan, offset, bytes);
-        self.emit.branch(more, body, &[], copied, &[]);
-        self.emit.enter(body);
+        // One block, which asks at its end: from one that asks at its beginning, all registers would be loaded again in
+        // each round.
+        let (round, copied) = (self.emit.b.create_block(), self.emit.b.create_block());
+        let offset = self.emit.b.append_block_param(round, I64);
+        self.emit.branch(bytes, round, &[none.into()], copied, &[]);
+        self.emit.b.switch_to_block(round);
         let from = self.emit.b.ins().iadd(array, offset);
         let to = self.emit.b.ins().iadd(elements, offset);
         let element = self.emit.load(I64, from, cell(ARRAY_HEADER));
         self.emit.b.ins().store(UNALIGNED, element, to, 0);
         let next = self.emit.b.ins().iadd_imm_s(offset, 8);
-        self.emit.b.ins().jump(head, &[next.into()]);
-        self.emit.b.seal_block(head);
+        let more = self.emit.b.ins().icmp(IntCC::UnsignedLessThan, next, bytes);
+        self.emit.branch(more, round, &[next.into()], copied, &[]);
+        self.emit.b.seal_block(round);
         self.emit.enter(copied);
         let after = self.emit.b.ins().iadd(elements, bytes);
         self.emit.b.def_var(self.open_loop.top, after);
