@@ -339,3 +339,35 @@ def f (x : Array Real) (y : Array Real) : Real =
     let count = |kind: &str| names.iter().filter(|name| name.starts_with(kind)).count();
     assert_eq!((count("loop"), count("region")), (2, 1), "{names:?}");
 }
+
+#[test]
+fn a_region_s_sweep_stops_in_the_middle() {
+    const SOURCE: &str = "
+def f (n : Int) (x : Array Real) : Real =
+  loop s = 0.0 for _ < n do loop s = s for xi in x do s + sin (xi * s)
+";
+    let module = Module::from_source(&engine(Jit::Always), "test.dual", SOURCE).unwrap();
+    let f = module.function("f").unwrap();
+    let args = [Value::Int(100_000), reals(10)];
+    let expected = f.value_and_grad(&args).unwrap();
+    assert!(module.compiled().iter().any(|code| code.kind == CodeKind::Adjoint && code.name.starts_with("region")));
+    let mut stopped = 0;
+    // Some end before they are to stop, some before they begin to go back.
+    for try_number in 0..40 {
+        let Stats { forward, sweep, .. } = f.value_and_grad_with(&args, &CallOptions::default()).unwrap().stats;
+        let deadline = forward + sweep.mul_f64(f64::from(try_number % 8) / 10.0);
+        let options = CallOptions::with_limits(Limits { deadline: Some(deadline), ..Limits::default() });
+        match f.value_and_grad_with(&args, &options) {
+            Ok(result) => assert_eq!((result.value, result.gradient), expected),
+            Err(error) => {
+                assert!(error.to_string().contains("deadline"), "{error}");
+                stopped += 1;
+            }
+        }
+        if stopped == 5 {
+            break;
+        }
+    }
+    assert!(stopped > 0);
+    assert_eq!(f.value_and_grad(&args).unwrap(), expected);
+}

@@ -10,7 +10,7 @@
 use crate::function::{Constants, Stretch, counted_loops, stretch};
 use crate::lenient::{lenient_products, pure};
 use crate::loop_adjoint;
-use crate::region_adjoint;
+use crate::region_adjoint::{self, Outline};
 use crate::vectors::machine_has_fma;
 use dualvm_vm::isa::{Bank, Op, Role};
 use dualvm_vm::native::{
@@ -34,6 +34,12 @@ const CALL: u64 = 5;
 const CHARGE: u64 = 12;
 /// Finding out whether an array has an element.
 const ELEMENT_TEST: u64 = 7;
+/// Finding where the adjoints of an array begin that a region's trail names.
+const BASE_TOLD: u64 = 11;
+/// Skipping the rounds of a loop in a region.
+const GUARD: u64 = 16;
+/// Values that a region's sweep holds all the time: where it is, and where adjoints are.
+const HELD: u64 = 6;
 /// Having the interpreter compute a stretch of arithmetic where a product is NaN, without the numbers that it is given
 /// and gives.
 const COMPUTE_AGAIN: u64 = 20;
@@ -394,22 +400,29 @@ fn recorded_loop(code: &LoopCode) -> Work {
 }
 
 fn region(code: &RegionCode) -> Work {
-    let lasting = (code.lasting_reals + code.lasting_ints) as u64;
-    let edges = |edges: &[Edge]| {
-        edges.iter().map(|edge| 6 + edge.numbers().bytes() as u64 / 8 + if edge.leaves { 16 } else { 0 }).sum::<u64>()
+    let outline = Outline::new(code);
+    let edges = |edges: &[Edge]| -> u64 {
+        let size = |edge: &Edge| {
+            let guard = if edge.leaves { GUARD } else { 0 };
+            6 + edge.numbers().bytes() as u64 / 8 + BASE_TOLD * outline.bases_told(edge) as u64 + guard
+        };
+        edges.iter().map(size).sum()
     };
+    let lasting = (code.lasting_reals + code.lasting_ints) as u64;
     let ends = (code.outputs.len() + 6 * code.contributions.len()) as u64;
-    let mut work = Work { insts: 24 + 3 * lasting + ends + edges(&code.exits), live: 0.0 };
+    let mut work = Work { insts: 24 + 2 * lasting + ends + edges(&code.exits), live: 0.0 };
     for (number, block) in code.blocks.iter().enumerate() {
-        let around = 16 + block.saved.bytes() as u64 / 8 + 12 * block.elements.len() as u64;
+        let around = block.saved.bytes() as u64 / 8 + 12 * block.elements.len() as u64;
         let around = around + (4 * block.steps() + block.moves.len()) as u64;
-        let around = around + edges(&block.before) + edges(&block.again);
         let rounds = region_adjoint::rounds_written(number, block);
-        let block = straight(&block.code, code.reals, around);
-        work.insts += rounds * block.insts;
-        work.live += rounds as f64 * block.live;
+        let live = HELD + outline.live(number) as u64;
+        let round = straight(&block.code, code.reals, around);
+        // Between blocks; and what is live goes back to the frame where the interpreter may take over.
+        let exit = if outline.may_leave(number) { live } else { 0 };
+        let once = 16 + edges(&block.before) + edges(&block.again) + exit;
+        work.insts += rounds * round.insts + once;
+        work.live += rounds as f64 * round.live + ((rounds * round.insts + once) * live) as f64;
     }
-    work.live += work.insts as f64 * lasting as f64;
     work
 }
 
@@ -597,6 +610,25 @@ mod tests {
             let body: Vec<&str> = std::iter::repeat_n(body, 4).collect();
             let tail = "iadd i3, i3, i1\n ilt i4, i3, i0\n branch i4, head, end\nend:";
             assert_expected(&format!("iconst i3, 0\n jump head\nhead:\n {}\n {tail}", body.join("\n")), body[0]);
+        }
+    }
+
+    #[test]
+    fn regions_are_as_large_as_expected() {
+        for (inner_loops, body) in
+            [(1, "mul r1, r1, r3"), (8, "mul r1, r1, r3"), (8, "smul r4, r3, r1\n add r1, r4, r3")]
+        {
+            let inner = |n: usize| {
+                let step = format!("iadd i5, i5, i1\n ilt i6, i5, i2\n branch i6, inner{n}, after{n}\nafter{n}:");
+                format!("iconst i5, 0\n jump inner{n}\ninner{n}:\n elem r3, p0, i5\n {body}\n {step}")
+            };
+            let inner: Vec<String> = (0..inner_loops).map(inner).collect();
+            let tail = "iadd i3, i3, i1\n ilt i4, i3, i2\n branch i4, outer, end\nend:";
+            let code = format!("iconst i3, 0\n jump outer\nouter:\n pelem p0, p5, i3\n {}\n {tail}", inner.join("\n"));
+            assert_expected(&code, &format!("{inner_loops} loops in a loop of {body}"));
+            let source = format!("{HEAD}{code}\n ret (r1) }}");
+            let pieces = pieces(&source, &[Value::Real(1.5), Value::Int(3)]);
+            assert!(pieces.iter().any(|(name, ..)| name.starts_with("Region")), "{pieces:?}");
         }
     }
 

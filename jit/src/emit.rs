@@ -1,7 +1,8 @@
 //! Writing Cranelift's representation: memory, calls out of native code, cold paths.
 
 use crate::shared::{
-    RARELY_CALLED, SCALAR_BYTES, scalar_signature, scalar_stub_symbol, scalar_symbol, signature, stub_signature,
+    RARELY_CALLED, REGION_BUDGET, REGION_POLL_STUB, SCALAR_BYTES, scalar_signature, scalar_stub_symbol, scalar_symbol,
+    signature, stub_signature,
 };
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{F64, F64X2, I32, I64};
@@ -52,6 +53,7 @@ pub(crate) struct Emit<'a> {
     stubs: HashMap<Helper, FuncRef>,
     scalars: HashMap<Op, FuncRef>,
     scalar_stubs: HashMap<Op, FuncRef>,
+    region_poll: Option<FuncRef>,
     /// Where the stubs of scalar instructions leave their results.
     scalar_slot: Option<StackSlot>,
     /// The first thing that went wrong in the module's bookkeeping.
@@ -67,6 +69,7 @@ impl<'a> Emit<'a> {
             stubs: HashMap::new(),
             scalars: HashMap::new(),
             scalar_stubs: HashMap::new(),
+            region_poll: None,
             scalar_slot: None,
             error: None,
         }
@@ -289,6 +292,19 @@ impl<'a> Emit<'a> {
         }
         self.b.ins().call(function, &args[..1]);
         self.load(I64, args[0], layout::RESULT)
+    }
+
+    /// Asks whether a region's adjoint is to go on: a new budget, or 0 if it isn't.
+    pub(crate) fn poll_region(&mut self, run: Value) -> Value {
+        let function = match self.region_poll {
+            Some(function) => function,
+            None => {
+                let function = self.import(REGION_POLL_STUB, &stub_signature());
+                *self.region_poll.insert(function)
+            }
+        };
+        self.b.ins().call(function, &[run]);
+        self.load(I64, run, REGION_BUDGET)
     }
 
     /// Calls a helper that has a result.

@@ -19,8 +19,8 @@ use cranelift_frontend::Variable;
 use dualvm_vm::isa::{Bank, Reg};
 use dualvm_vm::native::layout::{PART_LINK, STRIP_BYTES};
 use dualvm_vm::native::{
-    BlockAdjoint, BuilderAdjoint, COPIED_MAX, Edge, Inst, PushedTo, REGION_DONE, REGION_END, REGION_PAUSED, RegionCode,
-    RegionRun, RoundsLeft, Stream,
+    BlockAdjoint, BuilderAdjoint, COPIED_MAX, Edge, Inst, PushedTo, REGION_DONE, REGION_STOPPED, RegionCode, RegionRun,
+    RoundsLeft, Stream,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::offset_of;
@@ -38,6 +38,12 @@ fn is_grouped(number: usize, block: &BlockAdjoint) -> bool {
 /// Whether all that a block does with builders is to push to one, once.
 fn is_pushing_only(block: &BlockAdjoint) -> bool {
     matches!(&*block.builders, [BuilderAdjoint::Push { .. }])
+}
+
+/// Whether a block finishes an array whose first slot is in this register.
+fn finishes(block: &BlockAdjoint, register: u16) -> bool {
+    let is_first = |step: &BuilderAdjoint| matches!(step, BuilderAdjoint::Finish { first, .. } if *first == register);
+    block.builders.iter().any(is_first)
 }
 
 /// How often a block is written out.
@@ -58,9 +64,7 @@ pub(crate) fn write(emit: &mut Emit<'_>, code: &RegionCode) {
     emit.enter(entry);
     let run = emit.b.block_params(entry)[0];
     let mut field = |offset: usize| emit.load(I64, run, offset as i32);
-    let (reals, ints) = (field(offset_of!(RegionRun, reals)), field(offset_of!(RegionRun, ints)));
-    let (adjoints, foreign) = (field(offset_of!(RegionRun, adjoints)), field(offset_of!(RegionRun, foreign)));
-    let first = field(offset_of!(RegionRun, block));
+    let adjoints = field(offset_of!(RegionRun, adjoints));
     let (at, start) = (field(offset_of!(RegionRun, at)), field(offset_of!(RegionRun, start)));
     let budget = field(offset_of!(RegionRun, budget));
     let [at, start, budget] = [at, start, budget].map(|value| emit.variable(value));
@@ -69,9 +73,9 @@ pub(crate) fn write(emit: &mut Emit<'_>, code: &RegionCode) {
     let blocks: Vec<Block> = code.blocks.iter().map(|_| emit.b.create_block()).collect();
     let starts: Vec<Block> = code.blocks.iter().map(|_| emit.b.create_block()).collect();
     let leave = emit.cold_block();
-    let [number, status] = [leave, leave].map(|block| emit.b.append_block_param(block, I64));
+    let number = emit.b.append_block_param(leave, I64);
     let exits = code.blocks.iter().map(|_| None).collect();
-    let done = emit.b.create_block();
+    let (done, stopped) = (emit.b.create_block(), emit.cold_block());
     let lenient: Vec<Leniency> = code.blocks.iter().map(|block| leniency(code, block)).collect();
     let arrays = told_bases(code).into_iter().map(|base| (base, emit.b.declare_var(I64))).collect();
     let mut writer = Writer {
@@ -87,37 +91,32 @@ pub(crate) fn write(emit: &mut Emit<'_>, code: &RegionCode) {
         at,
         start,
         budget,
+        run,
         adjoints,
-        foreign,
         exits,
         leave,
+        stopped,
         done,
     };
-    writer.enter(run, [reals, ints], first);
+    writer.begin();
     for (number, block) in code.blocks.iter().enumerate() {
         writer.block(number, block);
     }
     for block in 0..code.blocks.len() {
-        writer.exit(block, [reals, ints]);
+        writer.exit(block);
     }
     let done = writer.done;
     writer.emit.enter(done);
-    writer.contribute(run);
-    writer.put_trail(run);
-    let finished = writer.emit.int(REGION_DONE as i64);
-    writer.emit.b.ins().return_(&[finished]);
+    writer.contribute();
+    writer.put_trail();
+    writer.end(REGION_DONE);
     writer.emit.enter(leave);
     writer.emit.store(number, run, offset_of!(RegionRun, block) as i32);
-    writer.put_trail(run);
-    writer.emit.b.ins().return_(&[status]);
-}
-
-/// The blocks where the code may begin: those that lead out of the region or back to the head of a loop, and those
-/// before a loop that may be skipped.
-fn entries(code: &RegionCode) -> BTreeSet<u16> {
-    let again = code.blocks.iter().flat_map(|block| &block.again);
-    let skipped = code.blocks.iter().filter(|block| block.guard.is_some()).flat_map(|block| &block.before);
-    code.exits.iter().chain(again).chain(skipped).filter_map(|edge| edge.from).collect()
+    writer.put_trail();
+    writer.put_bases();
+    writer.end(REGION_UNDONE);
+    writer.emit.enter(stopped);
+    writer.end(REGION_STOPPED);
 }
 
 /// The registers that last and say where arrays have their adjoints. Nothing writes them but the trail.
@@ -129,6 +128,34 @@ fn told_bases(code: &RegionCode) -> BTreeSet<u16> {
     let mut written = insts.filter_map(Inst::pure_result).filter(|reg| reg.bank == Bank::Int).map(|reg| reg.index);
     debug_assert!(!written.any(|register| bases.contains(&register)), "a base is written by a block's adjoint");
     bases
+}
+
+/// What is known of a region before its code is written, for the estimate of what that costs.
+pub(crate) struct Outline<'c> {
+    code: &'c RegionCode,
+    live: Liveness,
+    bases: BTreeSet<u16>,
+}
+
+impl Outline<'_> {
+    pub(crate) fn new(code: &RegionCode) -> Outline<'_> {
+        Outline { code, live: Liveness::new(code), bases: told_bases(code) }
+    }
+
+    /// How many registers are live where the adjoint of a block begins.
+    pub(crate) fn live(&self, block: usize) -> usize {
+        self.live.at(block).len()
+    }
+
+    /// Whether a block's adjoint may be left to the interpreter.
+    pub(crate) fn may_leave(&self, block: usize) -> bool {
+        !leniency(self.code, &self.code.blocks[block]).tests.is_empty()
+    }
+
+    /// Of how many arrays it is found along an edge where their adjoints begin.
+    pub(crate) fn bases_told(&self, edge: &Edge) -> usize {
+        edge.ints.iter().filter(|register| self.bases.contains(register)).count()
+    }
 }
 
 /// What the rounds of a loop don't change.
@@ -178,97 +205,54 @@ struct Writer<'w, 'a> {
     at: Variable,
     start: Variable,
     budget: Variable,
+    /// Where the [`RegionRun`] is.
+    run: Value,
     adjoints: Value,
-    foreign: Value,
     live: Liveness,
-    /// For each block, where the code leaves before it, if it does: for the interpreter or for a look at the clock.
-    /// Takes the status.
+    /// For each block, where the code leaves it to the interpreter, if it does.
     exits: Vec<Option<Block>>,
-    /// Where it leaves when registers are back in the frame; takes the block to go on with and the status.
+    /// Where it leaves when registers are back in the frame; takes the block to go on with.
     leave: Block,
+    /// Where it leaves when the sweep is to stop.
+    stopped: Block,
     done: Block,
 }
 
 impl Writer<'_, '_> {
-    /// Goes to the block that the run begins with.
-    fn enter(&mut self, run: Value, [reals, ints]: [Value; 2], first: Value) {
-        let (resumed, fresh) = (self.emit.cold_block(), self.emit.b.create_block());
-        let end = self.emit.b.ins().icmp_imm_s(IntCC::Equal, first, REGION_END as i64);
-        self.emit.branch(end, fresh, &[], resumed, &[]);
-        self.emit.enter(fresh);
-        self.begin(run);
-        self.emit.enter(resumed);
-        let entries = entries(self.code);
-        let other = self.emit.cold_block();
-        let number = self.emit.b.ins().ireduce(I32, first);
-        let resumed: Vec<Block> = (0..self.blocks.len())
-            .map(|n| if entries.contains(&(n as u16)) { self.emit.cold_block() } else { other })
-            .collect();
-        let pool = &mut self.emit.b.func.dfg.value_lists;
-        let targets: Vec<BlockCall> = resumed.iter().map(|&block| BlockCall::new(block, [], pool)).collect();
-        let default = BlockCall::new(other, [], pool);
-        let table = self.emit.b.create_jump_table(JumpTableData::new(default, &targets));
-        self.emit.b.ins().br_table(number, table);
-        for &block in &entries {
-            let block = usize::from(block);
-            self.emit.enter(resumed[block]);
-            self.fetch(block, [reals, ints]);
-            self.emit.b.ins().jump(self.blocks[block], &[]);
-        }
-        self.emit.enter(other);
-        let status = self.emit.int(REGION_UNDONE as i64);
-        self.emit.b.ins().jump(self.leave, &[first.into(), status.into()]);
-    }
-
-    /// Loads what is live where a block begins.
-    fn fetch(&mut self, block: usize, [reals, ints]: [Value; 2]) {
-        for reg in self.live.at(block).to_vec() {
-            let n = usize::from(reg.index);
-            let (ty, frame) = if reg.bank == Bank::Real { (F64, reals) } else { (I64, ints) };
-            let value = self.emit.load(ty, frame, 8 * n as i32);
-            self.emit.b.def_var(self.lasting(reg), value);
-            if reg.bank == Bank::Int && self.arrays.contains_key(&reg.index) {
-                self.find_array(reg.index);
-            }
-        }
-    }
-
     /// The variable of a register that lasts.
     fn lasting(&self, reg: Reg) -> Variable {
         let n = usize::from(reg.index);
         if reg.bank == Bank::Real { self.lasting_reals[n] } else { self.lasting_ints[n] }
     }
 
-    /// Leaves before a block, which is to be gone on with.
-    fn leave(&mut self, block: usize, status: u64) {
+    /// Leaves before a block, which the interpreter is to go on with.
+    fn leave(&mut self, block: usize) {
         let exit = match self.exits[block] {
             Some(exit) => exit,
-            None => {
-                let exit = self.emit.cold_block();
-                self.emit.b.append_block_param(exit, I64);
-                *self.exits[block].insert(exit)
-            }
+            None => *self.exits[block].insert(self.emit.cold_block()),
         };
-        let status = self.emit.int(status as i64);
-        self.emit.b.ins().jump(exit, &[status.into()]);
+        self.emit.b.ins().jump(exit, &[]);
     }
 
-    /// What is live where a block begins goes back to the frame.
-    fn exit(&mut self, block: usize, [reals, ints]: [Value; 2]) {
+    /// What is live where a block begins goes back to the frame, with the places of adjoints for bases.
+    fn exit(&mut self, block: usize) {
         let Some(exit) = self.exits[block] else { return };
         self.emit.enter(exit);
-        let status = self.emit.b.block_params(exit)[0];
+        let [reals, ints] = [offset_of!(RegionRun, reals), offset_of!(RegionRun, ints)]
+            .map(|offset| self.emit.load(I64, self.run, offset as i32));
         for reg in self.live.at(block).to_vec() {
-            let value = self.emit.b.use_var(self.lasting(reg));
+            let variable = if self.is_told(reg) { self.arrays[&reg.index] } else { self.lasting(reg) };
+            let value = self.emit.b.use_var(variable);
             let frame = if reg.bank == Bank::Real { reals } else { ints };
             self.emit.store(value, frame, 8 * i32::from(reg.index));
         }
         let number = self.emit.int(block as i64);
-        self.emit.b.ins().jump(self.leave, &[number.into(), status.into()]);
+        self.emit.b.ins().jump(self.leave, &[number.into()]);
     }
 
     /// Begins at the region's end.
-    fn begin(&mut self, run: Value) {
+    fn begin(&mut self) {
+        let run = self.run;
         let (none, zero) = (self.emit.b.ins().f64const(0.0), self.emit.int(0));
         let outputs = self.emit.load(I64, run, offset_of!(RegionRun, outputs) as i32);
         for n in 0..self.lasting_reals.len() {
@@ -292,8 +276,8 @@ impl Writer<'_, '_> {
     }
 
     /// Adds the contributions to the inputs, one after the other: two of them may be one slot.
-    fn contribute(&mut self, run: Value) {
-        let slots = self.emit.load(I64, run, offset_of!(RegionRun, slots) as i32);
+    fn contribute(&mut self) {
+        let slots = self.emit.load(I64, self.run, offset_of!(RegionRun, slots) as i32);
         for (n, &register) in self.code.contributions.iter().enumerate() {
             let slot = self.emit.b.ins().uload32(UNALIGNED, slots, 4 * n as i32);
             let offset = self.emit.b.ins().ishl_imm_u(slot, 3);
@@ -306,10 +290,29 @@ impl Writer<'_, '_> {
     }
 
     /// Says how far the trail has been gone back.
-    fn put_trail(&mut self, run: Value) {
+    fn put_trail(&mut self) {
         let (at, start) = (self.emit.b.use_var(self.at), self.emit.b.use_var(self.start));
-        self.emit.store(at, run, offset_of!(RegionRun, at) as i32);
-        self.emit.store(start, run, offset_of!(RegionRun, start) as i32);
+        self.emit.store(at, self.run, offset_of!(RegionRun, at) as i32);
+        self.emit.store(start, self.run, offset_of!(RegionRun, start) as i32);
+    }
+
+    /// Puts first slots into the frame's bases, where the places of adjoints are; 0 for constant arrays. For one of
+    /// another task it is the slot that the trail stands for. What isn't live may hold anything, before and after.
+    fn put_bases(&mut self) {
+        let ints = self.emit.load(I64, self.run, offset_of!(RegionRun, ints) as i32);
+        for &base in self.arrays.keys() {
+            let place = 8 * i32::from(base);
+            let array = self.emit.load(I64, ints, place);
+            let offset = self.emit.b.ins().isub(array, self.adjoints);
+            let slot = self.emit.b.ins().ushr_imm_u(offset, 3);
+            let slot = self.emit.select(array, slot, array);
+            self.emit.store(slot, ints, place);
+        }
+    }
+
+    fn end(&mut self, status: u64) {
+        let status = self.emit.int(status as i64);
+        self.emit.b.ins().return_(&[status]);
     }
 
     /// Goes back by so many bytes of the trail. Returns where they stand; the trail's end is not moved yet.
@@ -450,19 +453,21 @@ impl Writer<'_, '_> {
         let again = self.emit.b.create_block();
         self.emit.branch(left, again, &[], self.starts[number], &[]);
         self.emit.enter(again);
-        self.spend(done, number, head);
+        self.spend(done, head);
     }
 
-    /// Goes on at `to` after rounds of a loop, unless it is time for a look at the clock.
-    fn spend(&mut self, rounds: i64, number: usize, to: Block) {
+    /// Goes on at `to` after rounds of a loop, unless the sweep is to stop.
+    fn spend(&mut self, rounds: i64, to: Block) {
         let left = self.emit.b.use_var(self.budget);
         let left = self.emit.b.ins().iadd_imm_s(left, -rounds);
         self.emit.b.def_var(self.budget, left);
         let more = self.emit.b.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, left, 1);
-        let pause = self.emit.cold_block();
-        self.emit.branch(more, to, &[], pause, &[]);
-        self.emit.enter(pause);
-        self.leave(number, REGION_PAUSED);
+        let poll = self.emit.cold_block();
+        self.emit.branch(more, to, &[], poll, &[]);
+        self.emit.enter(poll);
+        let budget = self.emit.poll_region(self.run);
+        self.emit.b.def_var(self.budget, budget);
+        self.emit.branch(budget, to, &[], self.stopped, &[]);
     }
 
     /// Computes what the rounds of a loop of one block don't change.
@@ -555,6 +560,10 @@ impl Writer<'_, '_> {
 
     fn fetch_lasting(&mut self, registers: &mut Registers, block: usize) {
         for &reg in self.live.at(block) {
+            // Where an array has its adjoints takes a machine register already.
+            if self.is_told(reg) && !finishes(&self.code.blocks[block], reg.index) {
+                continue;
+            }
             let n = usize::from(reg.index);
             let (variable, registers) = match reg.bank {
                 Bank::Real => (self.lasting_reals[n], &mut registers.reals),
@@ -578,7 +587,7 @@ impl Writer<'_, '_> {
                 self.emit.b.def_var(self.lasting_ints[usize::from(rounds.register)], left);
             }
         }
-        self.leave(number, REGION_UNDONE);
+        self.leave(number);
     }
 
     /// What lasts goes on as registers hold it, where that is something else than before.
@@ -749,6 +758,11 @@ impl Writer<'_, '_> {
         self.emit.b.def_var(self.arrays[&base], array);
     }
 
+    /// Whether a register is a base that the trail tells.
+    fn is_told(&self, reg: Reg) -> bool {
+        reg.bank == Bank::Int && self.arrays.contains_key(&reg.index)
+    }
+
     /// Where the adjoints of an array begin.
     fn array(&mut self, base: Value) -> Value {
         let (others, ready) = (self.emit.cold_block(), self.emit.b.create_block());
@@ -758,7 +772,8 @@ impl Writer<'_, '_> {
         self.emit.enter(others);
         let place = self.emit.b.ins().bnot(base);
         let offset = self.emit.b.ins().ishl_imm_u(place, 3);
-        let address = self.emit.b.ins().iadd(self.foreign, offset);
+        let foreign = self.emit.load(I64, self.run, offset_of!(RegionRun, foreign) as i32);
+        let address = self.emit.b.ins().iadd(foreign, offset);
         let slot = self.emit.load(I64, address, 0);
         self.emit.b.ins().jump(ready, &[slot.into()]);
         self.emit.enter(ready);
@@ -851,7 +866,7 @@ impl Writer<'_, '_> {
             self.guard(usize::from(from));
         }
         if again {
-            self.spend(1, usize::from(from), to);
+            self.spend(1, to);
         } else {
             self.emit.b.ins().jump(to, &[]);
         }

@@ -14,8 +14,9 @@ use dualvm_vm::isa::{Bank, Op};
 use dualvm_vm::native::helpers::{Helper, HelperInfo};
 use dualvm_vm::native::layout::{self, OPERANDS_MAX};
 use dualvm_vm::native::scalars::{ScalarFn, scalar};
-use dualvm_vm::native::{EnterFn, SharedCode};
+use dualvm_vm::native::{EnterFn, REGION_POLL, RegionRun, SharedCode};
 use std::collections::HashMap;
+use std::mem::offset_of;
 use std::sync::OnceLock;
 
 /// What all units share.
@@ -60,6 +61,7 @@ impl Shared {
                 symbols.insert(scalar_symbol(op), function.address as usize);
             }
         }
+        symbols.insert(REGION_POLL_SYMBOL.to_owned(), REGION_POLL as usize);
         // Never freed: this is one page for the whole process.
         let mut module = JITModule::new(builder(&isa, symbols.clone()));
         let code = shared_code(&mut module).map_err(|error| error.to_string())?;
@@ -71,6 +73,8 @@ impl Shared {
             let stub = preserving_scalar_stub(&mut module, op).map_err(|error| error.to_string())?;
             symbols.insert(scalar_stub_symbol(op), stub as usize);
         }
+        let stub = preserving_poll_stub(&mut module).map_err(|error| error.to_string())?;
+        symbols.insert(REGION_POLL_STUB.to_owned(), stub as usize);
         std::mem::forget(module);
         Ok(Shared { isa, symbols, code })
     }
@@ -131,6 +135,11 @@ pub(crate) fn scalar_signature(conv: CallConv, op: Op) -> Signature {
     params.extend(operands.iter().map(|&bank| type_of(bank)));
     signature(conv, &params, Some(if traps { I64 } else { type_of(result) }))
 }
+
+const REGION_POLL_SYMBOL: &str = "dualvm_region_poll";
+pub(crate) const REGION_POLL_STUB: &str = "dualvm_region_poll_preserving";
+/// Where a [`RegionRun`] has its budget.
+pub(crate) const REGION_BUDGET: i32 = offset_of!(RegionRun, budget) as i32;
 
 /// So many bytes are handed to its stub: arguments, and then the result in their place.
 pub(crate) const SCALAR_BYTES: u32 = 16;
@@ -234,6 +243,13 @@ fn preserving_scalar_stub(module: &mut JITModule, op: Op) -> Result<*const u8, B
     debug_assert!(8 * called.params.len() <= SCALAR_BYTES as usize, "{op:?} takes too much");
     let places = Places { first_is_place: false, operands: 0, result: 0 };
     preserving(module, &scalar_stub_symbol(op), (&scalar_symbol(op), called), places)
+}
+
+/// Asks whether a region's adjoint is to go on, and leaves the answer where the budget was.
+fn preserving_poll_stub(module: &mut JITModule) -> Result<*const u8, Box<cranelift_module::ModuleError>> {
+    let called = signature(module.isa().default_call_conv(), &[I64], Some(I64));
+    let places = Places { first_is_place: true, operands: 0, result: REGION_BUDGET };
+    preserving(module, REGION_POLL_STUB, (REGION_POLL_SYMBOL, called), places)
 }
 
 /// Where a stub has what it passes on, from the place that it is called with.

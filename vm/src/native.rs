@@ -161,18 +161,21 @@ pub struct LoopRun {
     pub count: u64,
 }
 
-/// Runs the adjoint of a region, from its end or from a block on that leads back to the head of a loop or out of the
-/// region, and adds the contributions to its inputs. Returns [`REGION_DONE`], [`REGION_PAUSED`], or another number if
-/// in the block that it has come to a product was NaN, and the strong product may say otherwise: that block is
-/// interpreted, and what is left of the region.
+/// Runs the adjoint of a region, and adds the contributions to its inputs. Returns [`REGION_DONE`], [`REGION_STOPPED`], or
+/// another number if in the block that it has come to a product was NaN, and the strong product may say otherwise: that
+/// block is interpreted, and what is left of the region. Then the frame holds what is read there, and only then.
 pub type RegionFn = unsafe extern "C" fn(run: *mut RegionRun) -> u64;
 
-/// Where a region's adjoint begins, in place of a block: at the region's end. The frame holds nothing yet.
-pub const REGION_END: u64 = u64::MAX;
-/// All of a region's adjoint has run. The frame is not written.
+/// All of a region's adjoint has run.
 pub const REGION_DONE: u64 = 0;
-/// The budget is used up: the same code goes on from the block that is noted.
-pub const REGION_PAUSED: u64 = 1;
+/// [`REGION_POLL`] has said that it is to stop.
+pub const REGION_STOPPED: u64 = 1;
+
+/// Called when the budget is used up. Returns a new one, or 0 if the code is to stop. It doesn't unwind.
+///
+/// # Safety
+/// It is given what the [`RegionFn`] that calls it was given.
+pub const REGION_POLL: unsafe extern "C" fn(run: *mut RegionRun) -> u64 = crate::sweep::regions::poll_region;
 
 /// What a [`RegionFn`] works on.
 #[derive(Clone, Copy, Debug)]
@@ -196,9 +199,9 @@ pub struct RegionRun {
     pub outputs: *const f64,
     /// The slots of the inputs, not aligned.
     pub slots: *const u32,
-    /// The block to begin with, or [`REGION_END`]; in the end, the one to go on with.
+    /// In the end, the block that is to be interpreted first, if any is.
     pub block: u64,
-    /// How many times loops may go round.
+    /// How many times loops may go round before [`REGION_POLL`] is called.
     pub budget: u64,
 }
 

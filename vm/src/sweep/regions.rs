@@ -8,7 +8,7 @@
 use super::tasks::SweepRun;
 use super::{OpenTask, Sweep, are_zero};
 use crate::code::run_straight;
-use crate::native::{REGION_DONE, REGION_END, REGION_PAUSED, RegionFn, RegionRun};
+use crate::native::{REGION_DONE, REGION_STOPPED, RegionFn, RegionRun};
 use crate::records::import::Import;
 use crate::records::region::{
     BlockAdjoint, BuilderAdjoint, Edge, RegionCode, RegionTail, Trail, copy_bytes, is_copied,
@@ -262,11 +262,18 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Runs natively from a block on, or from the region's end, for a while. Returns the block to go on with, if the
-    /// region isn't done, and whether the interpreter has to do that.
-    fn native(&mut self, native: RegionFn, task: &mut OpenTask<'_>, block: u64) -> (Option<u16>, bool) {
+    /// Runs natively. Returns the block to go on with in the interpreter, if the region isn't done.
+    ///
+    /// # Errors
+    /// What the sweep says when it is asked whether to stop.
+    fn native(
+        &mut self,
+        native: RegionFn,
+        task: &mut OpenTask<'_>,
+        (sweep, run): (&Sweep, &SweepRun<'_>),
+    ) -> Result<Option<u16>, TrapKind> {
         let (count, pushed) = self.pushed;
-        let mut run = RegionRun {
+        let begun = RegionRun {
             reals: self.reals,
             ints: self.ints,
             adjoints: task.adjoints,
@@ -276,16 +283,43 @@ impl<'a> Walk<'a> {
             pushed: [pushed.index() as i64, count as i64],
             outputs: self.outputs,
             slots: self.slots.cast(),
-            block,
+            block: 0,
             budget: BATCH,
         };
-        // SAFETY: the frame has room for the region's code; the trail ends with this block.
-        let status = unsafe { native(&raw mut run) };
-        self.trail = Trail { start: run.start, end: run.at };
-        match status {
-            REGION_DONE => (None, false),
-            REGION_PAUSED => (Some(run.block as u16), false),
-            _ => (Some(run.block as u16), true),
+        let mut polled = Polled { region: begun, sweep, run, stopped: None };
+        // SAFETY: the frame has room for the region's code; the trail ends with the region's last block.
+        let status = unsafe { native((&raw mut polled).cast()) };
+        let Polled { region, stopped, .. } = polled;
+        self.trail = Trail { start: region.start, end: region.at };
+        match (status, stopped) {
+            (REGION_STOPPED, Some(kind)) => Err(kind),
+            (REGION_DONE, _) => Ok(None),
+            _ => Ok(Some(region.block as u16)),
+        }
+    }
+}
+
+/// A region that runs natively, with whom to ask whether it goes on.
+#[repr(C)]
+struct Polled<'s, 'r> {
+    region: RegionRun,
+    sweep: &'s Sweep,
+    run: &'s SweepRun<'r>,
+    stopped: Option<TrapKind>,
+}
+
+/// See [`crate::native::REGION_POLL`].
+///
+/// # Safety
+/// As it says.
+pub(crate) unsafe extern "C" fn poll_region(run: *mut RegionRun) -> u64 {
+    // SAFETY: what native code is given is the first part of this, which nobody else uses while it runs.
+    let polled = unsafe { &mut *run.cast::<Polled<'_, '_>>() };
+    match polled.sweep.poll(polled.run) {
+        Ok(()) => BATCH,
+        Err(kind) => {
+            polled.stopped = Some(kind);
+            0
         }
     }
 }
@@ -338,30 +372,25 @@ impl Sweep {
                 scattered,
             };
             let tier = run.program.tier.as_ref().filter(|_| walk.scattered.is_empty());
-            let mut native = tier.and_then(|tier| tier.region(run.program, id, tail.cost, run.account));
+            let native = tier.and_then(|tier| tier.region(run.program, id, tail.cost, run.account));
             // SAFETY: promised by the caller.
             unsafe {
-                let mut next = if native.is_some() { Some(REGION_END) } else { walk.begin().map(u64::from) };
+                let mut next = match native {
+                    Some(native) => walk.native(native, frame, (self, run))?,
+                    None => walk.begin(),
+                };
+                let done_natively = native.is_some() && next.is_none();
                 let mut steps = 0u64;
                 while let Some(number) = next {
-                    let block;
-                    if let Some(code) = native {
-                        let undone;
-                        (block, undone) = walk.native(code, frame, number);
-                        native = native.filter(|_| !undone);
-                        steps = BATCH;
-                    } else {
-                        let adjoint = &code.blocks[number as usize];
-                        block = walk.block(run, frame, adjoint);
-                        steps += 1 + adjoint.code.len() as u64 / 16;
-                    }
-                    if steps >= BATCH && block.is_some() {
+                    let adjoint = &code.blocks[usize::from(number)];
+                    next = walk.block(run, frame, adjoint);
+                    steps += 1 + adjoint.code.len() as u64 / 16;
+                    if steps >= BATCH && next.is_some() {
                         steps = 0;
                         self.poll(run)?;
                     }
-                    next = block.map(u64::from);
                 }
-                if native.is_none() {
+                if !done_natively {
                     walk.end(frame);
                 }
                 start = walk.trail.start;
