@@ -140,8 +140,7 @@ impl Parser<'_> {
         while self.starts_pattern() {
             params.push(self.pattern_atom()?);
         }
-        let result = if self.eat(TokenKind::Colon) { Some(self.type_expr()?) } else { None };
-        self.expect(TokenKind::Equals, "a parameter, `:` or `=`")?;
+        let result = self.result()?;
         let body = self.expr()?;
         Ok(self.ast.functions.push(LocalFunction { name, name_span, params, result, body }))
     }
@@ -187,6 +186,9 @@ impl Parser<'_> {
         let help = match self.peek() {
             TokenKind::Bar => Some("alternatives need parentheses: `| (p | q) -> e`"),
             TokenKind::Comma => Some("a tuple needs parentheses: `| (p, q) -> e`"),
+            TokenKind::Colon if matches!(self.peek_next(), TokenKind::Lower(_)) => {
+                Some("an element and the rest of a list are `x :: rest`")
+            }
             TokenKind::Colon => Some("a pattern with a type needs parentheses: `| (p : T) -> e`"),
             TokenKind::Equals => Some("an arm is written `| pattern -> value`"),
             TokenKind::Lower(name) if self.names.text(name) == "when" => {
@@ -238,6 +240,9 @@ impl Parser<'_> {
         }
         self.advance();
         let first = self.expr()?;
+        if self.peek() == TokenKind::Colon {
+            return self.unexpected("an operator or `..`", Some("the body of a loop follows `do`"));
+        }
         if !self.eat(TokenKind::DotDot) {
             return Ok(Generator::Elements { element: index, collection: first });
         }

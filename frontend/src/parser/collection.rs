@@ -7,6 +7,9 @@ use crate::source::Span;
 use crate::token::TokenKind;
 use crate::types::Kind;
 
+const CONDITION: &str =
+    "a condition follows a `for`: `[| x for x in xs if x > 0 |]`; a choice is written `if c then a else b`";
+
 impl Parser<'_> {
     /// `[| a, b |]`, `[| a, b; c, d |]` or `[| e for … |]`.
     pub(super) fn array(&mut self) -> Parse<ExprId> {
@@ -80,7 +83,7 @@ impl Parser<'_> {
         let end = if kind == Kind::List { TokenKind::RightBracket } else { TokenKind::RightArray };
         let mut clauses = Vec::new();
         if self.peek() == TokenKind::If {
-            return self.unexpected("`for`", Some("a condition follows a `for`: `[| x for x in xs if x > 0 |]`"));
+            return self.unexpected("`for`", Some(CONDITION));
         }
         loop {
             match self.peek() {
@@ -156,6 +159,9 @@ impl Parser<'_> {
         let open = self.advance().span;
         let mut subscripts = Vec::new();
         loop {
+            if self.peek() == TokenKind::Colon {
+                return self.unexpected("an index or `..`", None);
+            }
             let from = if self.peek() == TokenKind::DotDot { None } else { Some(self.expr()?) };
             subscripts.push(match from {
                 Some(index) if self.peek() != TokenKind::DotDot => Subscript::At(index),

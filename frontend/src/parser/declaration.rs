@@ -40,10 +40,7 @@ impl Parser<'_> {
             let param = self.pattern_atom()?;
             def.params.push(param);
         }
-        if self.eat(TokenKind::Colon) {
-            def.result = Some(self.type_expr()?);
-        }
-        self.expect(TokenKind::Equals, "a parameter, `:` or `=`")?;
+        def.result = self.result()?;
         let body = self.expr()?;
         self.end_of_declaration("an operator or the next definition")?;
         if def.params.is_empty()
@@ -55,6 +52,20 @@ impl Parser<'_> {
             return Ok(*inner);
         }
         Ok(body)
+    }
+
+    /// `: T =` or `=`, after the parameters of a function.
+    pub(super) fn result(&mut self) -> Parse<Option<TypeExprId>> {
+        if !self.eat(TokenKind::Colon) {
+            self.expect(TokenKind::Equals, "a parameter, `:` or `=`")?;
+            return Ok(None);
+        }
+        if !self.starts_type_atom() && self.peek() != TokenKind::LeftBracket {
+            return self.unexpected("the type of the result", None);
+        }
+        let ty = self.type_expr()?;
+        self.expect(TokenKind::Equals, "`->` or `=`")?;
+        Ok(Some(ty))
     }
 
     /// `import host "name" : A -> B`, or `import host "any name" as name : A -> B`: a definition that this file alone

@@ -6,55 +6,124 @@ use crate::token::TokenKind;
 /// A mistake is looked for in so many tokens before the one that can't be parsed.
 const TOKENS_MAX: usize = 200;
 
+const CHOICE: &str = "a choice is written `if c then a else b`";
+const FUNCTION: &str = "a function is written `\\x -> value`";
+/// How to get at the parts of a tuple.
+const PARTS: &str = "the parts of a tuple get names: `let (a, b) = p in ..`; those of a pair are `fst p` and `snd p`";
+
 impl Parser<'_> {
     /// What to write instead, if what is before the current token looks like another language.
     pub(super) fn foreign_hint(&self, expected: &str) -> Option<String> {
-        let found = self.peek();
         let is_name = ["pattern", "name"].iter().any(|name| expected.contains(name));
-        match found.keyword().filter(|_| is_name) {
-            Some(keyword) => Some(format!("`{keyword}` is a keyword, and no name")),
-            None => self.other_language(expected).map(str::to_owned),
+        let keyword = || self.peek().keyword().filter(|_| is_name);
+        let other = self.foreign_symbol(expected).or_else(|| self.assignment(expected));
+        match other.or_else(|| self.foreign_word(expected)) {
+            Some(hint) => Some(hint.to_owned()),
+            None => keyword().map(|keyword| format!("`{keyword}` is a keyword, and no name")),
         }
     }
 
-    fn other_language(&self, expected: &str) -> Option<&'static str> {
-        let found = self.peek();
+    /// What the symbols around the current token are instead.
+    fn foreign_symbol(&self, expected: &str) -> Option<&'static str> {
+        use TokenKind as T;
+        let found = self.token();
         let before = self.at.checked_sub(1).map(|at| self.tokens[at].kind);
         let is_operator = expected.contains("operator");
-        match (before, found) {
-            (Some(TokenKind::Slash), TokenKind::Equals) => return Some("inequality is written `!=`"),
-            (_, TokenKind::Slash) if self.peek_next() == TokenKind::Slash => {
-                return Some("comments start with `--`");
+        let is_expression = expected.contains("expression");
+        Some(match (before, found.kind, self.peek_next()) {
+            (Some(T::Slash), T::Equals, _) | (Some(T::Less), T::Greater, _) => "inequality is written `!=`",
+            (Some(T::EqualEqual | T::NotEqual), T::Equals, _) => "equality is written `==`, inequality `!=`",
+            (Some(T::Plus | T::Minus | T::Star), T::Equals, _) if found.glued => {
+                "a value doesn't change: another one gets a name by `let y = x + 1 in ..`"
             }
-            (_, TokenKind::AndAlso) if is_operator => return Some("logical and is `&&`"),
-            (_, TokenKind::While | TokenKind::For) if expected.contains("expression") => {
-                return Some("a loop has an accumulator: `loop x = start while condition do next`");
+            (Some(T::Colon), T::Equals, _) | (_, T::Colon, T::Equals) => "a value gets a name by `let x = .. in ..`",
+            (Some(T::Slash), T::Slash, _) => "the quotient of integers is `a / b`; comments start with `--`",
+            (_, T::Slash, T::Slash) => "comments start with `--`",
+            (_, T::AndAlso, _) if is_operator => "logical and is `&&`",
+            (_, T::Bar, _) if expected.contains("`for`") && expected.contains("]`") => {
+                "a comprehension is written `[x * 2 for x in xs]`"
             }
-            (_, TokenKind::Dot) if matches!(self.peek_next(), TokenKind::Int(_)) => {
-                return Some("a number has a digit before its dot: `0.5`");
+            (_, T::Bar, _) if is_operator && !expected.contains("`with`") => {
+                "logical or is `||`, that of bits `bit_or a b`"
             }
-            (_, TokenKind::Arrow) if expected.contains('=') => {
-                return Some("the type of the result stands after a colon: `def f (x : Real) : Real = ..`");
+            (_, T::Bar, T::Lower(_)) if is_expression => FUNCTION,
+            (_, T::For, _) if before == Some(T::Loop) || is_expression => {
+                "a loop has an accumulator: `loop s = 0.0 for x in xs do s + x`"
             }
-            (_, TokenKind::At) if is_operator => {
-                return Some("the product of matrices is `linalg.matmul a b`, with `import linalg` in the first line");
+            (_, T::While, _) if before == Some(T::Loop) || is_expression => {
+                "a loop has an accumulator: `loop x = start while condition do next`"
             }
-            (_, TokenKind::At) => return Some("a name for what is matched stands before it: `all@(x :: rest)`"),
-            (_, TokenKind::LeftBrace) if expected.contains("constructor") => {
-                return Some(
-                    "a type of records gets a name by `alias P = { .. }`, or here with a constructor: `P { .. }`",
-                );
+            (_, T::If, _) if is_operator => CHOICE,
+            (_, T::Colon | T::Else, _) if expected.contains("`then`") => CHOICE,
+            (_, T::Colon, _) if expected.contains("`..`") => {
+                "a range is written `a .. b`; in brackets it may have only one end or none: `xs[a ..]`, `m[i, ..]`"
             }
-            (Some(TokenKind::Star), TokenKind::Star) => return Some("a power is written `x ^ 2`"),
-            (Some(TokenKind::Equals), TokenKind::Greater) => {
-                return Some("an arm is written `| pattern -> value`, a function `\\x -> value`");
+            (Some(T::Real(_)), T::Dot, T::Int(_) | T::Real(_)) if found.glued => {
+                "a number has one dot, before its exponent: `1.5e3`"
             }
-            (_, TokenKind::Backslash) => return Some("a function as an argument needs parentheses: `f (\\x -> x)`"),
-            (_, TokenKind::Dot) if is_operator => {
-                return Some("a field directly follows its dot: `r.x`; the composition of functions is `f << g`");
+            (Some(_), T::Dot, T::Int(_) | T::Real(_)) if found.glued && is_operator => PARTS,
+            (_, T::Dot, T::Int(_)) => "a number has a digit before its dot: `0.5`",
+            (_, T::Dot, T::Upper(name)) if found.glued && self.names.text(name) == "T" => {
+                "the transpose of a matrix is `transpose m`"
             }
-            _ => {}
+            (_, T::Dot, T::Upper(_)) if found.glued && is_operator => {
+                "the name of a field starts with a small letter; what is in a module needs its `import`"
+            }
+            (_, T::Dot, _) if is_operator => {
+                "a field directly follows its dot: `r.x`; the composition of functions is `f << g`"
+            }
+            (_, T::Arrow, _) if expected.contains('=') => {
+                "the type of the result stands after a colon: `def f (x : Real) : Real = ..`"
+            }
+            (_, T::At, _) if is_operator => {
+                "the product of matrices is `linalg.matmul a b`, with `import linalg` in the first line"
+            }
+            (_, T::At, _) => "a name for what is matched stands before it: `all@(x :: rest)`",
+            (_, T::LeftBrace, _) if expected.contains("constructor") => {
+                "a type of records gets a name by `alias P = { .. }`, or here with a constructor: `P { .. }`"
+            }
+            (_, T::RightBrace, _) if expected == "`=` or `with`" => {
+                "braces are for records, `{ x = 1.0 }`; a choice is written `if c then a else b`"
+            }
+            (Some(T::Upper(_)), T::LeftBracket | T::Less, _) => {
+                "an argument of a type stands after it: `Array Real`, `List (Array Real)`"
+            }
+            (Some(T::Star), T::Star, _) => "a power is written `x ^ 2`",
+            (_, T::Equals, T::Greater) if expected.contains("`then`") => "at least is written `>=`",
+            (_, T::Equals, T::Greater) if is_operator => FUNCTION,
+            (Some(T::Equals), T::Greater, _) => "an arm is written `| pattern -> value`, a function `\\x -> value`",
+            (_, T::Backslash, _) => "a function as an argument needs parentheses: `f (\\x -> x)`",
+            _ if expected == "`->` or `=`" || expected == "the type of the result" => {
+                "the value stands after `=`, without `return`: `def f x = x + 1`, `def f x : Real = x + 1`"
+            }
+            _ => return None,
+        })
+    }
+
+    /// What is written in place of an assignment, where a line or what a loop does starts with one.
+    fn assignment(&self, expected: &str) -> Option<&'static str> {
+        if self.peek() != TokenKind::Equals || !expected.contains("operator") {
+            return None;
         }
+        let starts = |&at: &usize| self.tokens[at].first || at > 0 && self.tokens[at - 1].kind == TokenKind::Do;
+        let start = (0..self.at).rev().take(TOKENS_MAX).find(starts)?;
+        let line: Vec<TokenKind> = self.tokens[start..self.at].iter().map(|token| token.kind).collect();
+        match line[..] {
+            [TokenKind::Lower(_)] => Some("a value gets a name by `let x = .. in ..`; equality is written `==`"),
+            [TokenKind::Lower(_), TokenKind::LeftBracket, .., TokenKind::RightBracket] => {
+                Some("`{ xs with [0] = 1 }` is an array like `xs` with another element; equality is written `==`")
+            }
+            [TokenKind::Lower(_), TokenKind::Dot, TokenKind::Lower(_)] => {
+                Some("`{ r with x = 1 }` is a record like `r` with another field; equality is written `==`")
+            }
+            _ => None,
+        }
+    }
+
+    /// What a word before the current token is instead.
+    fn foreign_word(&self, expected: &str) -> Option<&'static str> {
+        let found = self.peek();
+        let before = self.at.checked_sub(1).map(|at| self.tokens[at].kind);
         let words = match found {
             TokenKind::Then => ["elif", "elsif", "elseif"].as_slice(),
             TokenKind::Arrow => &["fun", "fn", "function", "lambda", "case", "of"],
@@ -62,19 +131,38 @@ impl Parser<'_> {
             _ => &[],
         };
         let earlier = self.tokens[..self.at].iter().rev().take(TOKENS_MAX);
-        let mut earlier = earlier.take_while(|token| token.kind != TokenKind::Def).map(|token| token.kind);
-        let word = earlier.find_map(|kind| match kind {
+        let earlier = earlier.map(|token| token.kind).take_while(|&kind| kind != TokenKind::Def);
+        let word = earlier.clone().find_map(|kind| match kind {
             TokenKind::Lower(name) => words.iter().find(|&&word| word == self.names.text(name)),
             _ => None,
         });
-        let is_lambda = found == TokenKind::Arrow && is_operator && matches!(before, Some(TokenKind::Lower(_)));
+        let is_arrow = found == TokenKind::Arrow && expected.contains("operator");
+        let is_lambda = is_arrow && matches!(before, Some(TokenKind::Lower(_))) || self.is_lambda(earlier);
         let word = word.or(is_lambda.then_some(&"lambda"))?;
         Some(match *word {
             "case" | "of" => "a case distinction is written `match e with | pattern -> value | ..`",
             "where" => "there is no `where`: write `let x = .. in` before the value",
             "elif" | "elsif" | "elseif" => "write `else if`",
             "data" | "newtype" => "a data type is declared with `type`",
-            _ => "a function is written `\\x -> value`",
+            _ => FUNCTION,
         })
+    }
+
+    /// Whether there is a `lambda x, y:` among the tokens before the current one, which are in reverse, and it.
+    fn is_lambda(&self, earlier: impl Iterator<Item = TokenKind>) -> bool {
+        // Whether only parameters were between here and a colon.
+        let (mut has_colon, mut is_after_name) = (false, false);
+        for kind in [self.peek()].into_iter().chain(earlier) {
+            match kind {
+                TokenKind::Colon => (has_colon, is_after_name) = (true, false),
+                TokenKind::Lower(name) if has_colon && is_after_name && self.names.text(name) == "lambda" => {
+                    return true;
+                }
+                TokenKind::Lower(_) => is_after_name = true,
+                TokenKind::Comma => {}
+                _ => has_colon = false,
+            }
+        }
+        false
     }
 }
