@@ -323,6 +323,10 @@ impl Lexer<'_> {
         }
         self.meter.node(Count::Syntax, self.span_from(start));
         let error = self.error(start, format!("unexpected character `{unknown}`"));
+        if let Some((_, typed)) = TYPESET.iter().find(|(characters, _)| characters.contains(unknown)) {
+            self.sink.push(error.help(format!("write `{typed}`")));
+            return TokenKind::from_fixed(typed).map_or((), |kind| self.push(kind, start, glued));
+        }
         self.sink.push(match unknown {
             '!' => error.help("negation is `not`, inequality is `!=`"),
             '&' => error.help("logical and is `&&`, that of bits `bit_and a b`"),
@@ -334,6 +338,19 @@ impl Lexer<'_> {
         });
     }
 }
+
+/// Characters of typeset text, and what is typed instead.
+const TYPESET: [(&str, &str); 9] = [
+    ("\u{2010}\u{2011}\u{2012}–—−", "-"),
+    ("×·∙⋅", "*"),
+    ("÷∕", "/"),
+    ("≤", "<="),
+    ("≥", ">="),
+    ("≠", "!="),
+    ("→", "->"),
+    ("“”„", "\""),
+    ("∞", "1.0 / 0.0"),
+];
 
 /// The byte after the comment `{- … -}` that begins at a place, which may have others in it. Nothing if it has no end.
 pub(crate) fn block_comment_end(text: &str, start: usize) -> Option<usize> {
