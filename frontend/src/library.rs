@@ -24,3 +24,9 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
 pub(crate) fn file_name(name: &str) -> String {
     format!("library/{name}.dual")
 }
+
+/// What to say where a name is that of a module in other languages, whose functions need none here.
+pub(crate) fn foreign_hint(name: &str) -> Option<&'static str> {
+    matches!(name, "math" | "Math" | "numpy" | "np" | "jax" | "jnp" | "torch" | "scipy")
+        .then_some("functions such as `sin`, `sum` and `grad` are in no module: `sin x`")
+}

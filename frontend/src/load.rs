@@ -228,6 +228,7 @@ impl Loader<'_> {
         let meant = crate::names::closest(name, library::names()).filter(|_| !is_path);
         match (meant, self.importer) {
             (Some(meant), _) => error.help(format!("there is a module `{meant}` in the library")),
+            _ if let Some(hint) = library::foreign_hint(name) => error.help(hint),
             (None, None) => error.help("no files are at hand here: only modules of the library can be imported"),
             (None, Some(_)) if is_path => error.help("a path counts from the folder of the file that imports"),
             (None, Some(_)) => error.help(format!(

@@ -1,7 +1,7 @@
 //! What is said about names that have no meaning.
 
-use super::Resolver;
-use crate::ast::ExprId;
+use super::{Meaning, Resolver};
+use crate::ast::{ExprId, PatternKind};
 use crate::builtins::Builtin;
 use crate::diagnostics::Diagnostic;
 use crate::library;
@@ -61,6 +61,13 @@ impl Resolver<'_> {
     }
 
     fn with_suggestion(&self, error: Diagnostic, name: Name) -> Diagnostic {
+        // Nobody will see it.
+        if self.sink.is_full() {
+            return error;
+        }
+        if let Some(known) = self.in_a_module(name) {
+            return error.help(format!("there is `{known}`"));
+        }
         let foreign = match self.names.text(name) {
             "mod" | "rem" => Some("the remainder of integers is `a % b`"),
             "div" => Some("the quotient of integers is `a / b`"),
@@ -84,7 +91,12 @@ impl Resolver<'_> {
             "print" | "println" | "printf" | "debug" | "show" | "log_value" => {
                 Some("values are shown by `trace \"x = {x}\" x`, which is `x`")
             }
-            "null" | "nil" => Some("the empty list is `[]`"),
+            "null" => Some("a value that may be missing is `Nothing` or `Just x`; the empty list is `[]`"),
+            "nil" => Some("the empty list is `[]`"),
+            "inf" | "infinity" => Some("infinity is written `1.0 / 0.0`"),
+            "nan" => Some("a number that is none is written `0.0 / 0.0`"),
+            "is" => Some("equality is written `==`"),
+            "as" => Some("an `Int` becomes a `Real` with `to_real`, a `Real` an `Int` with `to_int`"),
             "ln" => Some("the natural logarithm is `log`"),
             "foldl" | "fold_left" | "reduce" => Some("the fold from the left is `fold f init xs`"),
             "fold_right" => Some("the fold from the right is `foldr f init xs`"),
@@ -95,12 +107,18 @@ impl Resolver<'_> {
             "zipWith" => Some("it is called `zip_with`"),
             "fun" | "fn" | "lambda" => Some("a function is written `\\x -> value`"),
             "case" | "switch" => Some("a case distinction is written `match e with | pattern -> value | ..`"),
-            "return" => Some("an expression is its own value: leave out `return`"),
+            "return" => Some("an expression is its own value, without `return`: `def f x = let y = x * x in y + 1`"),
             "e" => Some("Euler's number is `exp 1`"),
-            _ => None,
+            text => library::foreign_hint(text),
         };
         if let Some(hint) = foreign {
             return error.help(hint);
+        }
+        if let Some(function) = self.function_of(name) {
+            let text = self.names.text(name);
+            let error =
+                error.note(format!("`{text}` is a parameter of the function `{function}`, and known in it only"));
+            return error.help(format!("a value gets a name by `let {text} = ..`"));
         }
         if let Some(module) = library::names().find(|module| *module == self.names.text(name)) {
             return error.help(format!("it is a module of the library: write `import {module}` in the first line"));
@@ -119,6 +137,26 @@ impl Resolver<'_> {
         let is_local = self.undo.iter().any(|&(name, _)| self.names.text(name) == best);
         let kind = if is_local { "variable" } else { "function" };
         error.help(format!("there is a {kind} `{best}` with a similar name"))
+    }
+
+    /// What has this name in a module that the file imports.
+    fn in_a_module(&self, name: Name) -> Option<String> {
+        let imports = &self.ast.files.get(self.file)?.imports;
+        let text = self.names.text(name);
+        let mut qualified = imports.iter().map(|(import, _)| format!("{}.{text}", self.names.text(import.module)));
+        qualified.find(|text| self.names.known(text).is_some_and(|name| self.global_value(name).is_some()))
+    }
+
+    /// The local function that has a parameter of this name: `let mut y = e in y` defines a function `mut`.
+    fn function_of(&self, name: Name) -> Option<&str> {
+        self.undo.iter().rev().find_map(|&(local, _)| match self.scope[local] {
+            Some(Meaning::Function(function)) => {
+                let function = &self.ast.functions[function];
+                let is_named = |&param: &_| matches!(self.ast.patterns[param].kind, PatternKind::Var(it) if it == name);
+                function.params.iter().any(is_named).then(|| self.names.text(function.name))
+            }
+            _ => None,
+        })
     }
 
     /// The known name that an unknown one was meant to be. Looking through all names takes time: it is done for
@@ -151,11 +189,15 @@ impl Resolver<'_> {
             "Some" => Some("Just"),
             "Nil" => Some("[]"),
             "Cons" => Some("::"),
+            "NaN" | "Nan" => Some("0.0 / 0.0"),
+            "Infinity" | "Inf" => Some("1.0 / 0.0"),
             _ => self.closest_of(name, std::iter::empty(), |known| self.global_constructor(known).is_some()),
         };
         let error = match meant {
-            Some(meant @ ("true" | "false" | "[]" | "::")) => error.help(format!("write `{meant}`")),
-            Some(meant) => error.help(format!("there is a constructor `{meant}`")),
+            Some(meant) if meant.starts_with(char::is_uppercase) => {
+                error.help(format!("there is a constructor `{meant}`"))
+            }
+            Some(meant) => error.help(format!("write `{meant}`")),
             None if self.global_type(name).is_some() => error.help(format!("`{text}` is a type, not a constructor")),
             None => error.help("names with a capital letter are constructors, which `type` declares"),
         };
