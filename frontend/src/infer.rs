@@ -25,7 +25,7 @@ mod tests;
 use crate::arena::Table;
 use crate::ast::{AliasId, Ast, ConstructorId, DataId, DefId, ExprId, LocalFunctionId, PatternId};
 use crate::diagnostics::{Diagnostic, Sink};
-use crate::hash::HashMap;
+use crate::hash::{HashMap, HashSet};
 use crate::limits::Meter;
 use crate::names::{Name, Names};
 use crate::resolve::{LocalId, Resolved};
@@ -113,6 +113,7 @@ pub(crate) fn infer(ast: &Ast, names: &Names, resolved: &Resolved, sink: &mut Si
         type_vars: HashMap::default(),
         aliases: Table::filled(None, ast.aliases.len()),
         fields: Vec::new(),
+        elements: HashSet::default(),
         checks: Vec::new(),
         group: Vec::new(),
         out: inferred,
@@ -144,6 +145,8 @@ struct Infer<'i> {
     aliases: Table<AliasId, Option<(Vec<Ty>, Ty)>>,
     /// The uses of fields of records that are not known yet.
     fields: Vec<FieldUse>,
+    /// The variables that are elements of what a loop runs over.
+    elements: HashSet<LocalId>,
     /// The patterns to check once types are known.
     checks: Vec<Check>,
     /// The definitions that are being inferred.

@@ -15,6 +15,7 @@ mod pattern;
 mod types;
 
 pub(crate) use expr::{CONS, binary_op};
+pub(crate) use foreign::PARTS;
 
 use crate::ast::{
     Ast, Counts, DEFINITION_NODES_MAX, ExprId, ExprKind, File, NESTING_MAX, PatternId, PatternKind, TypeExprId,

@@ -126,18 +126,22 @@ impl Infer<'_> {
         (kind, element)
     }
 
+    /// Whether a type is that of a number, whatever number it is.
+    pub(super) fn is_number(&self, ty: Ty) -> bool {
+        match self.out.types.con_of(ty) {
+            Some(con) => matches!(con, Con::Real | Con::Int),
+            None => self.out.types.class_of(ty) == Class::Number,
+        }
+    }
+
     /// Adds what to write where an operator is given an array and a number.
     pub(super) fn with_spread(&self, error: Diagnostic, symbol: &str, types: [Ty; 2]) -> Diagnostic {
         let is_array = |ty: Ty| self.out.types.kind_of(ty).is_some_and(|kind| Kinds::ARRAYS.has(kind));
-        let is_number = |ty: Ty| match self.out.types.con_of(ty) {
-            Some(con) => matches!(con, Con::Real | Con::Int),
-            None => self.out.types.class_of(ty) == Class::Number,
-        };
         match types {
-            [array, number] if is_array(array) && is_number(number) => {
+            [array, number] if is_array(array) && self.is_number(number) => {
                 error.help(format!("with the same number for each element it is `xs .{symbol} y`"))
             }
-            [number, array] if is_array(array) && is_number(number) => {
+            [number, array] if is_array(array) && self.is_number(number) => {
                 error.help(format!("with the same number for each element it is `y {symbol}. xs`"))
             }
             _ => error,

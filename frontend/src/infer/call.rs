@@ -15,6 +15,7 @@ const ONLY_DATA: &str = "derivatives are of data and with respect to data: types
 const CAPTURES: &str = "what a function has captured is no argument of it: pass what you want to differentiate by";
 const CAPTURED: &str = "make constants of what the functions capture, where they capture it";
 const RESULT: &str = "a function of several arguments takes them as a tuple: `\\(x, y) -> x * y`";
+const PULLBACK: &str = "it gives a value and its pullback: `let (y, back) = vjp f x in back 1.0`";
 const RESULT_OF_ARRAY: &str = "a function of several reals takes them as one array: `\\x -> x[0] * x[1]`";
 
 impl Infer<'_> {
@@ -172,6 +173,9 @@ impl Infer<'_> {
             let is_data = self.out.types.class_of(ty) == Class::Data;
             self.sink.push(match node.kind {
                 _ if is_data => error.note(ONLY_DATA).help(CAPTURES),
+                _ if self.is_of_other_base(callee, args[0]) => {
+                    error.help("there are no hexadecimal, octal or binary numbers: write `255` for `0xff`")
+                }
                 ExprKind::Int(_) | ExprKind::Real(_) => error.help("a product is written with `*`: `2 * x`"),
                 _ if is_index => error.help("an index directly follows its array: `a[i]`"),
                 _ => error,
@@ -185,9 +189,24 @@ impl Infer<'_> {
         };
         let message = format!("{name} takes {index} argument{plural}, found {}", args.len());
         let error = Diagnostic::error(self.ast.exprs[args[index]].span, message).label("one too many");
-        let error = error.help("an argument that is more than a name or a number needs parentheses: `f (g x)`");
+        let error = match self.callee_name(callee) {
+            _ if !self.is_derivative(callee) || self.is_detach(callee) => {
+                error.help("an argument that is more than a name or a number needs parentheses: `f (g x)`")
+            }
+            "vjp" => error.help(PULLBACK),
+            "jacobian" | "hessian" => error.help(RESULT_OF_ARRAY),
+            name => error.help(format!("{RESULT}, and `{name} f (x, y)`")),
+        };
         let error = self.with_signature(error, callee);
         self.sink.push(error);
+    }
+
+    /// Whether a number and a name that directly follows it look like a number to another base, as `0xff` does.
+    fn is_of_other_base(&self, number: ExprId, name: ExprId) -> bool {
+        let [number, name] = [number, name].map(|expr| &self.ast.exprs[expr]);
+        let is_prefix = |text: &str| text.starts_with(['x', 'b', 'o']);
+        matches!((&number.kind, &name.kind), (ExprKind::Int(0), ExprKind::Var(name)) if is_prefix(self.names.text(*name)))
+            && number.span.end == name.span.start
     }
 
     /// Adds the type of a function and where it is defined.

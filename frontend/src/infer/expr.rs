@@ -258,12 +258,16 @@ impl Infer<'_> {
                 if let Some(from) = from {
                     self.check(from, int, Why::Bound);
                 }
-                self.check(to, int, Why::Bound);
-                self.bind(index, int, to);
+                let found = self.infer(to);
+                self.unify_expr(to, int, found, Why::Bound);
+                // Who writes `for x < xs` means elements.
+                let ty = self.out.types.collection_parts(found).map_or(int, |(_, element)| element);
+                self.bind(index, ty, to);
             }
             Generator::Elements { element, collection } => {
                 let (_, ty) = self.sequence_of(Operand { expr: collection, ty: None });
                 self.bind(element, ty, collection);
+                self.elements.extend(self.resolved.bound[element]);
                 self.checks.push(Check::Let(element));
             }
         }

@@ -4,6 +4,8 @@ use super::Infer;
 use crate::ast::{ConstructorId, ExprId, ExprKind};
 use crate::diagnostics::Diagnostic;
 use crate::names::Name;
+use crate::parser::PARTS;
+use crate::resolve::Meaning;
 use crate::source::Span;
 use crate::types::{Con, Kind, Mismatch, Shape, Ty};
 
@@ -107,6 +109,9 @@ impl Infer<'_> {
                     }
                     None => error,
                 },
+                _ if matches!(why, Why::Index) && self.is_element(place) => {
+                    error.help("this is an element already; indices are `for i < length xs`")
+                }
                 _ => self.with_conversion(error, place, expected, found),
             };
             let error = self.with_elements(error, why, place, (expected, found));
@@ -137,6 +142,11 @@ impl Infer<'_> {
             }
             _ => error,
         }
+    }
+
+    /// Whether an expression is a variable for elements of what a loop runs over.
+    fn is_element(&self, expr: ExprId) -> bool {
+        matches!(self.resolved.meanings[expr], Some(Meaning::Local(local)) if self.elements.contains(&local))
     }
 
     /// The same for what is no expression.
@@ -177,6 +187,7 @@ impl Infer<'_> {
                 _ => error,
             };
         }
+        let con = types.con_of(found);
         let meanings = [expected, found].map(|ty| types.meaning(ty));
         let (expected, found) = (types.describe(expected), types.describe(found));
         let error = Diagnostic::error(span, format!("expected {expected}, found {found}"));
@@ -214,9 +225,20 @@ impl Infer<'_> {
             Why::Accumulator(span) => error
                 .also(span, format!("the accumulator starts as {expected}"))
                 .note("the body of a loop gives the accumulator's next value"),
-            Why::Bound => error.note("a loop counts from one `Int` to another"),
+            Why::Bound => {
+                let error = error.note("a loop counts from one `Int` to another");
+                match con {
+                    Some(Con::Collection) => {
+                        error.help("elements are `for x in xs`, indices of a list or an array `for i < length xs`")
+                    }
+                    _ => error,
+                }
+            }
             Why::Index => error.note("an index is an `Int`"),
-            Why::Sequence => error.note("only lists and arrays can be indexed and iterated over"),
+            Why::Sequence => {
+                let error = error.note("only lists and arrays can be indexed and iterated over");
+                if con == Some(Con::Tuple) { error.help(PARTS) } else { error }
+            }
             Why::Changed => error.note("`{ a with [i] = x }` is an array with another element"),
             Why::Element => error.note(format!("the elements of the array are {expected}")),
             Why::Operand(symbol) => error.note(format!("`{symbol}` works on {expected} here")),

@@ -220,7 +220,9 @@ impl Infer<'_> {
         } else {
             self.infer(right)
         };
-        let Some((param, result)) = self.operand_function(op, right, right_type) else { return self.out.types.error };
+        let Some((param, result)) = self.operand_function(op, Side::Right, right, right_type) else {
+            return self.out.types.error;
+        };
         // Of `x |> f a` it is the argument after those that are written.
         let (callee, index) = match &self.ast.exprs[right].kind {
             ExprKind::Apply(callee, args) => (*callee, args.len()),
@@ -232,8 +234,10 @@ impl Infer<'_> {
 
     /// `f >> g` and `f << g`, for operands of these types.
     fn composition(&mut self, op: BinaryOp, [left, right]: [ExprId; 2], [left_type, right_type]: [Ty; 2]) -> Ty {
-        let Some((param, result)) = self.operand_function(op, right, right_type) else { return self.out.types.error };
-        let Some((left_param, left_result)) = self.operand_function(op, left, left_type) else {
+        let Some((param, result)) = self.operand_function(op, Side::Right, right, right_type) else {
+            return self.out.types.error;
+        };
+        let Some((left_param, left_result)) = self.operand_function(op, Side::Left, left, left_type) else {
             return self.out.types.error;
         };
         if op == BinaryOp::ComposeRight {
@@ -245,12 +249,23 @@ impl Infer<'_> {
         }
     }
 
-    fn operand_function(&mut self, op: BinaryOp, operand: ExprId, ty: Ty) -> Option<(Ty, Ty)> {
+    /// The parameter and the result of an operand that must be a function, on one side of an operator.
+    fn operand_function(&mut self, op: BinaryOp, side: Side, operand: ExprId, ty: Ty) -> Option<(Ty, Ty)> {
         let parts = self.as_function(ty);
         if parts.is_none() && !self.out.types.is_error(ty) {
             let found = self.out.types.describe(ty);
             let message = format!("`{}` needs a function here, found {found}", op.symbol());
-            self.sink.push(Diagnostic::error(self.ast.exprs[operand].span, message).label(format!("this is {found}")));
+            let error = Diagnostic::error(self.ast.exprs[operand].span, message).label(format!("this is {found}"));
+            // A shift of bits of other languages has a number on the right.
+            let shift = match op {
+                BinaryOp::ComposeLeft => Some("the left shift of bits is `shift_left a n`"),
+                BinaryOp::ComposeRight => Some("the right shift of bits, with sign, is `shift_right a n`"),
+                _ => None,
+            };
+            self.sink.push(match shift.filter(|_| side == Side::Right && self.is_number(ty)) {
+                Some(shift) => error.help(shift),
+                None => error,
+            });
         }
         parts
     }

@@ -5,7 +5,7 @@ use crate::ast::{ExprId, LIST, PatternId, PatternKind};
 use crate::diagnostics::Diagnostic;
 use crate::hash::HashMap;
 use crate::names::Name;
-use crate::types::{Class, Con, Ty};
+use crate::types::{Class, Con, Kind, Ty};
 
 impl Infer<'_> {
     /// The type of a pattern, its variables declared.
@@ -103,7 +103,11 @@ impl Infer<'_> {
             Err(mismatch) => {
                 let span = self.ast.patterns[pattern].span;
                 let error = self.mismatch(span, expected, found, why, mismatch);
-                self.sink.push(error);
+                let kinds = [expected, found].map(|ty| self.out.types.kind_of(ty));
+                self.sink.push(match kinds {
+                    [Some(Kind::Array), Some(Kind::List)] => error.help("an array becomes a list with `to_list`"),
+                    _ => error,
+                });
                 self.out.patterns[pattern] = self.out.types.error;
                 false
             }

@@ -9,7 +9,8 @@ const TOKENS_MAX: usize = 200;
 const CHOICE: &str = "a choice is written `if c then a else b`";
 const FUNCTION: &str = "a function is written `\\x -> value`";
 /// How to get at the parts of a tuple.
-const PARTS: &str = "the parts of a tuple get names: `let (a, b) = p in ..`; those of a pair are `fst p` and `snd p`";
+pub(crate) const PARTS: &str =
+    "the parts of a tuple get names: `let (a, b) = p in ..`; those of a pair are `fst p` and `snd p`";
 
 impl Parser<'_> {
     /// What to write instead, if what is before the current token looks like another language.
