@@ -1,5 +1,9 @@
 //! `dualvm lsp` as an editor sees it: a client with a script, which sends messages to the binary and compares answers.
 
+#[path = "support/program.rs"]
+mod program;
+
+use program::Workspace;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};
@@ -391,4 +395,27 @@ fn the_server_ends_when_it_is_told_to_and_with_its_input() {
     let mut client = Client::initialized();
     client.send_raw(b"Content-Length: 9\r\n\r\nno json!!");
     assert_eq!(client.wait().code(), Some(2));
+}
+
+#[test]
+fn headers_are_bounded() {
+    let w = Workspace::new("lsp_headers");
+    let long = "x".repeat(100_000);
+    for (input, message) in [
+        (
+            "Content-Length: 99999999999999\r\n\r\n",
+            "expected a `Content-Length` up to 67108864, found `99999999999999`",
+        ),
+        ("Content-Length: 67108865\r\n\r\n", "found `67108865`"),
+        ("Content-Length: -1\r\n\r\n", "found `-1`"),
+        ("Content-Length: 67108864\r\n\r\n{}", "expected 67108864 bytes behind the header, found 2"),
+        ("Content-Type: x\r\n\r\n", "expected a header with `Content-Length`"),
+        ("{}\n", "expected a line of a header, found \"{}\\n\""),
+        (&long, "expected a line of a header, found \"xxxx"),
+    ] {
+        let finished = w.run_with_stdin(&["lsp"], input.as_bytes());
+        assert_eq!((finished.code, &*finished.stdout), (Some(2), ""), "{finished:#?}");
+        assert!(finished.stderr.starts_with("error: can't read a message: "), "{}", finished.stderr);
+        assert!(finished.stderr.contains(message) && finished.stderr.len() < 300, "{message}: {}", finished.stderr);
+    }
 }

@@ -1,7 +1,7 @@
 //! `check-grad`: whether a program's derivatives agree with each other and with differences.
 
 use super::check_grad_json::Checked;
-use super::failure::{Failure, Outcome};
+use super::failure::{Failure, Outcome, shortened};
 use super::input::{Prepared, prepare, shown};
 use super::interrupt::cancellable;
 use super::{Format, Target, With, output};
@@ -126,7 +126,7 @@ fn at_point(out: &mut dyn Write, point: &PointCheck, shows_args: bool) -> io::Re
     let shown: Vec<&Comparison> = shown_of(point);
     let suspicious = shown.iter().any(|comparison| comparison.verdict != Verdict::Agrees);
     if shows_args && suspicious {
-        let args: Vec<String> = point.args.iter().map(|arg| shortened(&arg.to_string())).collect();
+        let args: Vec<String> = point.args.iter().map(|arg| word(&arg.to_string())).collect();
         writeln!(out, "  at {}", args.join(" "))?;
     }
     table(out, &shown)?;
@@ -137,8 +137,6 @@ fn at_point(out: &mut dyn Write, point: &PointCheck, shows_args: bool) -> io::Re
 
 /// How many comparisons of a verdict a table has.
 const ROWS_MAX: usize = 20;
-/// How many characters of an argument are printed.
-const ARG_MAX: usize = 100;
 
 /// What doesn't agree, what is wrong first, and the worst of what agrees.
 fn shown_of(point: &PointCheck) -> Vec<&Comparison> {
@@ -208,9 +206,8 @@ fn counted(Counts { agree, wrong, kinks, cannot_tell }: Counts) -> String {
     if parts.is_empty() { "nothing to compare".to_owned() } else { parts.join(", ") }
 }
 
-fn shortened(text: &str) -> String {
-    let cut: String = text.chars().take(ARG_MAX).collect();
+/// The start of an argument, as a word of the command line.
+fn word(text: &str) -> String {
     let is_open = text.contains(' ') && !text.starts_with(['[', '(', '{']);
-    let dots = if cut.len() < text.len() { "…" } else { "" };
-    if is_open { format!("({cut}{dots})") } else { cut + dots }
+    if is_open { format!("({})", shortened(text)) } else { shortened(text).into_owned() }
 }

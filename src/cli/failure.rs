@@ -5,6 +5,7 @@ use dualvm::frontend::Stopped;
 use dualvm::vm::excerpt::SourceTexts;
 use dualvm::vm::verify::Rule;
 use dualvm::{ArgumentError, Error, ErrorKind, FileKind, Function, Limit, Module, TangentError, Trap, TrapKind};
+use std::borrow::Cow;
 use std::fmt::{Display, Write as _};
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -28,6 +29,8 @@ pub(crate) enum Failure {
 
 /// Exported functions that a message lists.
 const LISTED_MAX: usize = 12;
+/// Characters that a message quotes of what it was given.
+const QUOTED_MAX: usize = 100;
 
 impl Failure {
     /// Bad input, in one line, and advice.
@@ -165,6 +168,14 @@ impl Failure {
         // Where stderr can't be written there is nobody to tell.
         _ = writeln!(io::stderr().lock(), "{message}");
         ExitCode::from(code)
+    }
+}
+
+/// The start of a text that messages quote, which may be as long as a command line.
+pub(crate) fn shortened(text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(QUOTED_MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]).into(),
+        None => text.into(),
     }
 }
 

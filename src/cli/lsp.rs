@@ -7,6 +7,7 @@
 mod answers;
 mod documents;
 mod lines;
+mod transport;
 mod uri;
 
 use super::failure::{Failure, Outcome};
@@ -28,6 +29,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::path::PathBuf;
 use std::time::Duration;
+use transport::Transport;
 
 pub(crate) const HELP: &str = "\
 Editors start this by themselves, once they are told of it: docs/editors.md says how. It shows errors and warnings while
@@ -51,7 +53,9 @@ pub(crate) struct Lsp {
 struct Closed;
 
 pub(crate) fn lsp(Lsp { folders, stdio: _ }: Lsp) -> Outcome {
-    let (connection, threads) = Connection::stdio();
+    let (connection, transport) = Transport::start().map_err(|error| {
+        Failure::bad_input(format_args!("can't start a thread: {error}"), "there is one that reads and one that writes")
+    })?;
     let result = serve(&connection, folders);
     drop(connection);
     match result {
@@ -61,7 +65,7 @@ pub(crate) fn lsp(Lsp { folders, stdio: _ }: Lsp) -> Outcome {
             true => Ok(()),
             false => Err(Failure::Trap("error: the editor ended the server without a request to shut down".to_owned())),
         },
-        Ok(End::Input) => threads.join().map_err(|error| {
+        Ok(End::Input) => transport.join().map_err(|error| {
             Failure::bad_input(format_args!("can't read a message: {error}"), "messages are those of the protocol")
         }),
     }
