@@ -539,6 +539,33 @@ fn unverifiable_modules_can_be_assembled_and_shown_but_not_built() {
 }
 
 #[test]
+fn nothing_is_written_over_what_it_is_made_from() {
+    let w = workspace("own_source");
+    let absolute = |name: &str| w.path(name).display().to_string();
+    let mut others = vec!["./mult.dual".to_owned(), absolute("mult.dual")];
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink("mult.dual", w.path("symbolic.dual")).unwrap();
+        std::fs::hard_link(w.path("mult.dual"), w.path("hard.dual")).unwrap();
+        others.extend(["symbolic.dual".to_owned(), "hard.dual".to_owned()]);
+    }
+    for other in &others {
+        for (from, to) in [("mult.dual", &**other), (other, "mult.dual")] {
+            let refused = w.run(&["build", from, "-o", to]);
+            let expected = format!("error: {from} would be overwritten by what is made from it\n");
+            assert!(refused.code == Some(2) && refused.stderr.starts_with(&expected), "{from} {to}: {refused:#?}");
+        }
+    }
+    assert_eq!(w.read("mult.dual"), MULT.as_bytes());
+    let refused = w.run(&["asm", "record.dvs", "-o", "./record.dvs"]);
+    assert!(refused.code == Some(2) && refused.stderr.contains("would be overwritten"), "{refused:#?}");
+    // What is there already and something else is written anew.
+    for _ in 0..2 {
+        assert_eq!(w.stdout(&["build", "mult.dual", "-o", "./mult.dvbc"]), "");
+    }
+}
+
+#[test]
 fn traps_and_limits_exit_with_1() {
     let w = workspace("traps");
     let finished = w.run(&["run", "two.dual", "third", "[1.0]"]);

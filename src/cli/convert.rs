@@ -7,6 +7,7 @@ use super::{Program, native, output};
 use dualvm::vm::module::FuncId;
 use dualvm::vm::{binary, text};
 use dualvm::{CompileLimits, Engine, ErrorKind, FileKind, Module, read_def_with};
+use std::fs::Metadata;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -148,9 +149,28 @@ fn output_path(file: &Path, output: Option<PathBuf>) -> Outcome<PathBuf> {
         None if file == Path::new("-") => PathBuf::from("-"),
         None => file.with_extension("dvbc"),
     };
-    if to == file && to != Path::new("-") {
+    if to != Path::new("-") && are_same_file(file, &to) {
         let message = format!("{} would be overwritten by what is made from it", file.display());
         return Err(Failure::bad_input(message, "-o names another file"));
     }
     Ok(to)
+}
+
+/// Whether two paths are those of one file, in whatever way they lead there.
+fn are_same_file(a: &Path, b: &Path) -> bool {
+    let (Ok(a_data), Ok(b_data)) = (a.metadata(), b.metadata()) else { return false };
+    // What is no file, such as a terminal, can be read and written at a time.
+    a_data.is_file() && b_data.is_file() && are_same((a, &a_data), (b, &b_data))
+}
+
+/// The same of files that are there. Those with several names have one number.
+#[cfg(unix)]
+fn are_same((_, a): (&Path, &Metadata), (_, b): (&Path, &Metadata)) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    (a.dev(), a.ino()) == (b.dev(), b.ino())
+}
+
+#[cfg(not(unix))]
+fn are_same((a, _): (&Path, &Metadata), (b, _): (&Path, &Metadata)) -> bool {
+    a.canonicalize().ok() == b.canonicalize().ok()
 }
