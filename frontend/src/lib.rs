@@ -63,7 +63,7 @@ pub use format::{format, format_with};
 pub use importer::{ImportRequest, ImportedContent, ImportedFile, ImportedLibrary, Importer, MemoryImporter};
 pub use kept::{KeptCall, KeptReason};
 pub use limits::{CompileLimits, CompileOptions, Stopped};
-pub use literal::{Literal, parse_literal};
+pub use literal::{Literal, parse_derivative, parse_literal};
 pub use prelude_doc::{library_examples, library_markdown, prelude_examples, prelude_markdown, prelude_traps};
 pub use signature::Signature;
 pub use source::{Source, Span};

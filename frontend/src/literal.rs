@@ -33,6 +33,8 @@ pub enum Literal {
     Array(Vec<Literal>),
     /// `Circle 1.5`, `Rect { width = 1, height = 2 }`, `Nothing`: a constructor and its arguments.
     Constructed(String, Vec<Literal>),
+    /// `null`, which is printed for what has no derivative: only [`parse_derivative`] gives it.
+    Null,
 }
 
 /// Reads a value in the language's literal syntax.
@@ -49,10 +51,31 @@ pub enum Literal {
 /// # Errors
 /// Where the text is no literal.
 pub fn parse_literal(text: &str) -> Result<Literal, Diagnostics> {
+    parse(text, false)
+}
+
+/// Reads a gradient, a tangent or a cotangent, as values print them: a literal in which `null` stands for what is
+/// discrete.
+///
+/// ```
+/// use dualvm_frontend::{Literal, parse_derivative};
+///
+/// let tangent = parse_derivative("(1.0, null)")?;
+/// assert_eq!(tangent, Literal::Tuple(vec![Literal::Real(1.0), Literal::Null]));
+/// # Ok::<(), dualvm_frontend::Diagnostics>(())
+/// ```
+///
+/// # Errors
+/// Where the text is no such literal.
+pub fn parse_derivative(text: &str) -> Result<Literal, Diagnostics> {
+    parse(text, true)
+}
+
+fn parse(text: &str, has_null: bool) -> Result<Literal, Diagnostics> {
     let (mut names, mut sink) = (Names::default(), Sink::default());
     let tokens = lex(text, 0, &mut names, &mut sink, &Meter::unlimited());
     if !sink.has_errors() {
-        let mut reader = Reader { tokens: &tokens, at: 0, depth: 0, names: &names };
+        let mut reader = Reader { tokens: &tokens, at: 0, depth: 0, names: &names, has_null };
         match reader.whole() {
             Ok(literal) => return Ok(literal),
             Err(error) => sink.push(*error),
@@ -68,6 +91,8 @@ struct Reader<'r> {
     at: usize,
     depth: usize,
     names: &'r Names,
+    /// Whether `null` is a value.
+    has_null: bool,
 }
 
 impl Reader<'_> {
@@ -126,6 +151,10 @@ impl Reader<'_> {
                 }
                 Ok(Literal::Constructed(name, arguments))
             }
+            _ if self.is_null() => {
+                self.advance();
+                Ok(Literal::Null)
+            }
             _ => self.number(),
         }
     }
@@ -141,9 +170,13 @@ impl Reader<'_> {
         use TokenKind::{False, Int, LeftArray, LeftBrace, LeftBracket, LeftParen, Lower, Real, True, Upper};
         match self.peek() {
             LeftParen | LeftBracket | LeftArray | LeftBrace | True | False | Int(_) | Real(_) | Upper(_) => true,
-            Lower(name) => matches!(self.names.text(name), "nan" | "inf"),
+            Lower(name) => matches!(self.names.text(name), "nan" | "inf") || self.is_null(),
             _ => false,
         }
+    }
+
+    fn is_null(&self) -> bool {
+        self.has_null && matches!(self.peek(), TokenKind::Lower(name) if self.names.text(name) == "null")
     }
 
     /// An argument of a constructor; a constructor there takes none itself.
@@ -268,6 +301,18 @@ mod tests {
         assert_eq!(read("[Rect { width = 1 }, Unit]"), List(vec![data("Rect", vec![rect]), data("Unit", vec![])]));
         let deep = format!("{}1{}", "S (".repeat(VALUE_DEPTH_MAX), ")".repeat(VALUE_DEPTH_MAX));
         assert!(matches!(read(&deep), Constructed(..)));
+    }
+
+    #[test]
+    fn null_is_a_literal_of_derivatives_only() {
+        let data = Constructed("Pair".to_owned(), vec![Real(1.0), Literal::Null]);
+        let record = Record(vec![("n".to_owned(), Literal::Null), ("null".to_owned(), data)]);
+        assert_eq!(parse_derivative("{ n = null, null = Pair 1.0 null }"), Ok(record));
+        assert_eq!(parse_derivative("null"), Ok(Literal::Null));
+        for text in ["null", "(1.0, null)", "Pair null"] {
+            assert!(parse_literal(text).is_err(), "{text}");
+        }
+        assert!(parse_derivative("-null").is_err() && parse_derivative("nul").is_err());
     }
 
     #[test]
