@@ -352,14 +352,13 @@ fn execute(command: Command) -> Outcome {
     }
 }
 
-/// Puts a space before a negative number, so that it isn't read as a flag: clap itself knows `-1.5`, but not `-1e-3` or
-/// `-inf`. Readers of values pass over the space.
+/// Puts a space before what is negative, so that it isn't read as a flag: clap itself knows `-1.5`, but not `-1e-3`,
+/// `-.5`, `-1/3`, `-(1 + 2)` or `-inf`. No flag begins so. Readers of values pass over the space.
 fn shield_negative_number(arg: OsString) -> OsString {
-    let is_plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    match arg.to_str().and_then(|text| text.strip_prefix('-')) {
-        Some(rest) if !rest.starts_with(['+', '-']) && !is_plain(rest) && rest.parse::<f64>().is_ok() => {
-            format!(" -{rest}").into()
-        }
-        _ => arg,
-    }
+    let Some(rest) = arg.to_str().and_then(|text| text.strip_prefix('-')) else { return arg };
+    let begins_with_digit = rest.starts_with(|c: char| c.is_ascii_digit());
+    let is_plain = begins_with_digit && rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let is_named = || !rest.starts_with(['+', '-']) && rest.parse::<f64>().is_ok();
+    let is_negative = begins_with_digit || rest.starts_with(['.', '(']) || is_named();
+    if is_negative && !is_plain { format!(" -{rest}").into() } else { arg }
 }

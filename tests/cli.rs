@@ -115,6 +115,8 @@ fn negative_numbers_are_arguments() {
     assert_eq!(w.stdout(&["run", "mult.dual", "mult", "-1.2", "-3"]), "value  = 3.5999999999999996\n");
     assert_eq!(w.stdout(&["run", "mult.dual", "-1e-3", "-2", "--stats"]), "value  = 0.002\n");
     assert_eq!(w.stdout(&["run", "mult.dual", "--fuel", "1000", "mult", "-0.5", "-2"]), "value  = 1.0\n");
+    assert_eq!(w.stdout(&["run", "mult.dual", "-.5", "-1/2"]), "value  = 0.25\n");
+    assert_eq!(w.stdout(&["run", "mult.dual", "mult", "-(1 + 1)", "(-pi)"]), "value  = 6.283185307179586\n");
 }
 
 #[test]

@@ -66,6 +66,17 @@ fn products_and_matrices_are_printed() {
 }
 
 #[test]
+fn tangents_and_cotangents_may_begin_with_a_minus() {
+    let w = workspace("derivatives_minus");
+    for (word, expected) in [("-1/4", "-0.25"), ("-.5", "-0.5"), ("-pi", "-3.141592653589793"), ("-(1 + 1)", "-2.0")] {
+        let printed = w.stdout(&["jvp", "f.dual", "polar", "2", "0", "--tangent", word, "--tangent", "0"]);
+        assert_eq!(printed, format!("value   = (2.0, 0.0)\ntangent = ({expected}, 0.0)\n"));
+    }
+    let printed = w.stdout(&["vjp", "f.dual", "pick", "[1, 2]", "1", "--cotangent", "-sqrt 4"]);
+    assert!(printed.contains("[-0.0, -8.0]") || printed.contains("[0.0, -8.0]"), "{printed}");
+}
+
+#[test]
 fn json_has_null_for_what_is_discrete_or_not_asked_for() {
     let w = workspace("derivatives_json");
     w.write("args.json", "[[1, 2], 3]");

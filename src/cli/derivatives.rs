@@ -80,7 +80,7 @@ pub(crate) struct Jvp {
     #[command(flatten)]
     wrt: With,
     /// The tangent of an argument: one for each parameter that derivatives are with respect to
-    #[arg(long = "tangent", value_name = "VALUE", allow_negative_numbers = true)]
+    #[arg(long = "tangent", value_name = "VALUE", allow_hyphen_values = true)]
     tangents: Vec<String>,
 }
 
@@ -95,7 +95,7 @@ pub(crate) struct Vjp {
     #[command(flatten)]
     wrt: With,
     /// The cotangent of the result
-    #[arg(long, value_name = "VALUE", allow_negative_numbers = true)]
+    #[arg(long, value_name = "VALUE", allow_hyphen_values = true)]
     cotangent: String,
     /// Sum the gradient up instead of printing it
     #[arg(long)]
