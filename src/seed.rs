@@ -132,6 +132,21 @@ fn named_real(text: &str) -> Option<f64> {
     }
 }
 
+/// A text that was found, which may be of any length.
+struct Quoted<'a>(&'a str);
+
+/// Characters that messages have of a text.
+const QUOTED_MAX: usize = 100;
+
+impl Display for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.char_indices().nth(QUOTED_MAX) {
+            Some((end, _)) => write!(f, "string {:?}…", &self.0[..end]),
+            None => Unexpected::Str(self.0).fmt(f),
+        }
+    }
+}
+
 fn mismatch<E: de::Error>(place: &Place<'_>, expected: impl Display, found: impl Display) -> E {
     E::custom(format_args!("argument {place}: expected {expected}, found {found}"))
 }
@@ -303,7 +318,7 @@ impl<'de> Visitor<'de> for ValueSeed<'_> {
         }
         match self.constructor(text)? {
             Some(payload) => payload.constant().map_err(|error| self.refuse(error)),
-            None => Err(self.fail(Unexpected::Str(text))),
+            None => Err(self.fail(Quoted(text))),
         }
     }
 
@@ -396,7 +411,7 @@ struct RealSeed<'a> {
 }
 
 impl RealSeed<'_> {
-    fn fail<E: de::Error>(self, found: Unexpected<'_>) -> E {
+    fn fail<E: de::Error>(self, found: impl Display) -> E {
         mismatch(&Place::Element(self.array, self.index), HostType::Real, found)
     }
 }
@@ -429,7 +444,7 @@ impl<'de> Visitor<'de> for RealSeed<'_> {
         Ok(n as f64)
     }
     fn visit_str<E: de::Error>(self, text: &str) -> Result<f64, E> {
-        named_real(text).ok_or_else(|| self.fail(Unexpected::Str(text)))
+        named_real(text).ok_or_else(|| self.fail(Quoted(text)))
     }
     fn visit_bool<E: de::Error>(self, b: bool) -> Result<f64, E> {
         Err(self.fail(Unexpected::Bool(b)))

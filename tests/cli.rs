@@ -198,6 +198,66 @@ fn arguments_may_be_computed() {
 }
 
 #[test]
+fn what_is_wrong_with_an_argument_is_shown_as_it_was_typed() {
+    let w = workspace("as_typed");
+    w.write(
+        "all.dual",
+        "def f (x : Real) (n : Int) (xs : Array Real) (m : Matrix Real) (r : { a : Real, b : Real }) = x",
+    );
+    for (at, word, excerpt) in [
+        (0, "0x10", "error: unknown name `x10`\n --> argument:1:2\n  |\n1 | 0x10\n  |  ^^^ not defined here\n"),
+        (0, "pi /", "error: expected `Real`, found `Real -> Real`\n --> argument:1:1\n  |\n1 | pi /\n  | ^^^^ this is"),
+        (0, "let x = 1 in\n  y + x", " --> argument:2:3\n  |\n2 |   y + x\n  |   ^ not defined here\n"),
+        (1, "2 - 1 / 0", "\ntrap: integer division by zero: 1 / 0\n  in argument at argument:1:5\n    1 | 2 - 1 / 0\n"),
+        (2, "[1 2]", " --> argument:1:2\n  |\n1 | [1 2]\n  |  ^ this is a number\n"),
+        (2, "[1, sqrtt 2]", " --> argument:1:5\n  |\n1 | [1, sqrtt 2]\n  |     ^^^^^ not defined here\n"),
+        (2, "[| 1 2 |]", " --> argument:1:4\n  |\n1 | [| 1 2 |]\n  |    ^ this is a number\n"),
+        (3, "[[1, sqrtt 2]]", " --> argument:1:6\n  |\n1 | [[1, sqrtt 2]]\n  |      ^^^^^ not defined here\n"),
+        (4, "{ a = 1 / 2, b = 2 + }", " --> argument:1:22\n"),
+    ] {
+        let mut args = ["1", "2", "[]", "[]", "{ a = 1, b = 2 }"];
+        args[at] = word;
+        let refused = w.run(&[&["run", "all.dual", "f"], &args[..]].concat());
+        assert!(refused.code == Some(2) && refused.stderr.contains(excerpt), "{word}: {}", refused.stderr);
+        assert!(!refused.stderr.contains("def argument") && !refused.stderr.contains("to_array"), "{}", refused.stderr);
+    }
+}
+
+#[test]
+fn numbers_that_are_none_are_explained() {
+    let w = workspace("no_numbers");
+    for (args, message) in [
+        (["1e400", "2"], "argument x: expected Real, found `1e400`"),
+        (["-1e400", "2"], "argument x: expected Real, found `-1e400`"),
+        (["1e400", "2"], "\nerror: this number is too large for a `Real`"),
+        (["NaN", "2"], "argument x: expected Real, found `NaN`\n  help: write `nan`, `inf` or `-inf`"),
+        (["-Infinity", "2"], "argument x: expected Real, found `-Infinity`\n  help: write `nan`, `inf` or `-inf`"),
+        (["1", "1e3.5"], "argument n: expected Int, found `1e3.5`"),
+        (["1", "1e400"], "argument n: expected Int, found `1e400`"),
+        (["1", "2.5"], "argument n: expected Int, found floating point `2.5`"),
+    ] {
+        let refused = w.run(&[&["run", "two.dual", "pair"], &args[..]].concat());
+        assert!(refused.code == Some(2) && refused.stderr.contains(message), "{args:?}: {refused:#?}");
+    }
+    w.write("named.dual", "type Not = NaN | Infinity Real\ndef f (n : Not) = n");
+    assert_eq!(w.stdout(&["run", "named.dual", "f", "NaN"]), "value  = NaN\n");
+}
+
+#[test]
+fn long_arguments_are_shortened_in_messages() {
+    let w = workspace("long");
+    let (digits, text) = ("7".repeat(100_000), format!("\"{}\"", "x".repeat(100_000)));
+    for args in [["1", &*digits], ["1", &text], [&text, "1"], ["true", &digits], [&text[1..], "1"]] {
+        let refused = w.run(&[&["run", "two.dual", "pair"], &args[..]].concat());
+        assert_eq!(refused.code, Some(2));
+        assert!(refused.stderr.len() < 2_000, "{}", refused.stderr.len());
+    }
+    let refused = w.run(&["run", "two.dual", "pair", "1", &digits]);
+    let expected = format!("error: argument n: expected Int, found `{}…`\n", &digits[..100]);
+    assert!(refused.stderr.starts_with(&expected), "{}", &refused.stderr[..300]);
+}
+
+#[test]
 fn check_shows_types_as_they_are_written() {
     let w = workspace("as_written");
     let text = "\

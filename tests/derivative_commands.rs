@@ -66,6 +66,46 @@ fn products_and_matrices_are_printed() {
 }
 
 #[test]
+fn what_is_printed_is_a_tangent_and_a_cotangent() {
+    let w = Workspace::new("derivatives_round_trip");
+    w.write(
+        "f.dual",
+        "type Both = Pair Real Int
+         type Shape = Circle Real | Square { side : Real, n : Int }
+         def tuple (p : (Real, Int)) : Real = let (x, n) = p in x ^ n
+         def record (r : { n : Int, x : Real }) : Real = r.x ^ r.n
+         def data (p : Both) : Real = match p with Pair x n -> x ^ n
+         def list (xs : List (Real, Bool)) : Real = sum (map (\\(x, b) -> if b then x * x else x) xs)
+         def field (s : Shape) : Real = match s with Circle r -> r | Square { side, n } -> side ^ n
+         def same (p : (Real, Int)) = p",
+    );
+    for (function, argument, gradient) in [
+        ("tuple", "(3, 2)", "(6.0, null)"),
+        ("record", "{ n = 2, x = 3 }", "{ n = null, x = 6.0 }"),
+        ("data", "Pair 3 2", "Pair 6.0 null"),
+        ("list", "[(3, true), (1, false)]", "[(6.0, null), (1.0, null)]"),
+        ("field", "Square { side = 3, n = 2 }", "Square { side = 6.0, n = null }"),
+    ] {
+        let printed = w.stdout(&["grad", "f.dual", function, argument]);
+        assert!(printed.ends_with(&format!(" = {gradient}\n")), "{printed}");
+        let printed = w.stdout(&["jvp", "f.dual", function, argument, "--tangent", gradient]);
+        let expected = if function == "list" { "37.0" } else { "36.0" };
+        assert!(printed.ends_with(&format!("tangent = {expected}\n")), "{function}: {printed}");
+    }
+    let printed = w.stdout(&["jvp", "f.dual", "same", "(3, 2)", "--tangent", "(1.0, null)"]);
+    assert!(printed.ends_with("tangent = (1.0, null)\n"), "{printed}");
+    let printed = w.stdout(&["vjp", "f.dual", "same", "(3, 2)", "--cotangent", "(1.0, null)"]);
+    assert!(printed.ends_with(" = (1.0, null)\n"), "{printed}");
+    // Only there, and only for what is discrete.
+    let refused = w.run(&["grad", "f.dual", "tuple", "(3, null)"]);
+    assert!(refused.code == Some(2) && refused.stderr.contains("argument p: "), "{refused:#?}");
+    let refused = w.run(&["jvp", "f.dual", "tuple", "(3, 2)", "--tangent", "(null, null)"]);
+    assert!(refused.stderr.starts_with("error: tangent of p.0: expected Real, found null\n"), "{refused:#?}");
+    let refused = w.run(&["jvp", "f.dual", "tuple", "(3, 2)", "--tangent", "(1.0, null null)"]);
+    assert!(refused.stderr.contains("expected `,` or `)`, found a name\n --> argument:1:12\n"), "{refused:#?}");
+}
+
+#[test]
 fn tangents_and_cotangents_may_begin_with_a_minus() {
     let w = workspace("derivatives_minus");
     for (word, expected) in [("-1/4", "-0.25"), ("-.5", "-0.5"), ("-pi", "-3.141592653589793"), ("-(1 + 1)", "-2.0")] {

@@ -26,8 +26,8 @@ macro_rules! help {
 
 pub(crate) const JVP: &str = help!(
     "\
-A tangent has the shape of its argument: a real for each real. In JSON, null may stand for what is discrete. There is a
---tangent for each parameter that derivatives are with respect to, in the order of the parameters, or in that of --wrt.
+A tangent has the shape of its argument: a real for each real, and null for what is discrete. There is a --tangent for
+each parameter that derivatives are with respect to, in the order of the parameters, or in that of --wrt.
 
   dualvm jvp polar.dual 2 0 --tangent 1 --tangent 10
   dualvm jvp polar.dual 2 0 --wrt phi --tangent 1"
@@ -35,7 +35,7 @@ A tangent has the shape of its argument: a real for each real. In JSON, null may
 
 pub(crate) const VJP: &str = help!(
     "\
-The cotangent has the shape of the result: a real for each real. In JSON, null may stand for what is discrete.
+The cotangent has the shape of the result: a real for each real, and null for what is discrete.
 
   dualvm vjp polar.dual 2 0 --cotangent '(3, 5)'"
 );

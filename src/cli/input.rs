@@ -1,15 +1,16 @@
 //! What a command is given: files, names of functions, arguments.
 
-use super::failure::{Failure, Outcome, exported};
+use super::failure::{Failure, Outcome, exported, shortened};
 use super::interrupt::cancellable;
 use super::{Call, Diagnosis, Program, Target, constant};
-use dualvm::frontend::{Literal, parse_literal};
+use dualvm::frontend::{Literal, parse_derivative, parse_literal};
 use dualvm::{
     ArgumentError, CallOptions, CompileLimits, CompileOptions, Config, DataDef, Engine, Error, ErrorKind, Function,
     HostType, Listener, Module, TangentError, TraceLine, Value, ValueSeed,
 };
-use serde::de::DeserializeSeed;
+use serde::de::{DeserializeSeed, IgnoredAny};
 use std::io::{Read, Write};
+use std::marker::PhantomData;
 use std::path::Path;
 
 /// Words that look like names but are values.
@@ -223,7 +224,10 @@ fn arguments(file: &Path, function: &Function, words: &[String]) -> Outcome<Vec<
         let error = Error::from(ArgumentError::Count { expected: params.clone(), found: words.len() });
         return Err(Failure::call(&shown(file), function, &error));
     }
-    params.iter().zip(words).map(|((name, ty), word)| argument(function, name, ty, word)).collect()
+    let argument = |((name, ty), word): (&(String, HostType), &String)| {
+        value(function, Wanted { role: Role::Argument, name, ty }, word)
+    };
+    params.iter().zip(words).map(argument).collect()
 }
 
 /// Reads tangents: a word for each parameter that derivatives are with respect to.
@@ -243,7 +247,7 @@ pub(crate) fn tangents(file: &Path, function: &Function, wrt: &[String], words: 
         return Err(Failure::call(&shown(file), function, &error));
     }
     let tangent = |(name, ty): &(String, HostType)| match expected.iter().position(|&known| known == name) {
-        Some(n) => derivative(function, ("tangent of", name), ty, &words[n]),
+        Some(n) => value(function, Wanted { role: Role::Tangent, name, ty }, &words[n]),
         None => Ok(Value::Null),
     };
     params.iter().map(tangent).collect()
@@ -251,67 +255,107 @@ pub(crate) fn tangents(file: &Path, function: &Function, wrt: &[String], words: 
 
 /// Reads the cotangent of a result.
 pub(crate) fn cotangent(function: &Function, word: &str) -> Outcome<Value> {
-    derivative(function, ("cotangent of", "result"), &function.interface().result, word)
+    value(function, Wanted { role: Role::Cotangent, name: "result", ty: &function.interface().result }, word)
 }
 
-fn derivative(function: &Function, (role, name): (&str, &str), ty: &HostType, word: &str) -> Outcome<Value> {
-    value(function, (role, name), ValueSeed::derivative(name, ty, function.data()), ty, word)
+/// What a word stands for.
+#[derive(Clone, Copy)]
+struct Wanted<'a> {
+    role: Role,
+    name: &'a str,
+    ty: &'a HostType,
 }
 
-/// Reads one argument.
-fn argument(function: &Function, name: &str, ty: &HostType, word: &str) -> Outcome<Value> {
-    value(function, ("argument", name), ValueSeed::new(name, ty, function.data()), ty, word)
+/// What a value is given as.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Argument,
+    Tangent,
+    Cotangent,
 }
 
-/// Reads a value: JSON if it is that, and if not, a literal of the language. Messages call it by its role and name.
-fn value(
-    function: &Function,
-    (role, name): (&str, &str),
-    seed: ValueSeed<'_>,
-    ty: &HostType,
-    word: &str,
-) -> Outcome<Value> {
-    if let (HostType::Bool, "True" | "False") = (ty, word.trim()) {
-        let message = format!("{role} {name}: expected {ty}, found `{}`", word.trim());
-        return Err(Failure::bad_input(message, format_args!("write `{}`", word.trim().to_lowercase())));
+impl Role {
+    /// How messages begin, before a name.
+    fn before_name(self) -> &'static str {
+        match self {
+            Role::Argument => "argument",
+            Role::Tangent => "tangent of",
+            Role::Cotangent => "cotangent of",
+        }
     }
+}
+
+/// Reads a value: JSON if it is that, and if not, a literal of the language or an expression.
+fn value(function: &Function, wanted: Wanted<'_>, word: &str) -> Outcome<Value> {
+    let Wanted { role, name, ty } = wanted;
+    let (data, word) = (function.data(), word.trim());
+    let signature = || format!("the function is {}", function.signature());
+    let refused = || format!("{} {name}: expected {ty}, found `{}`", role.before_name(), shortened(word));
+    if let (HostType::Bool, "True" | "False") = (ty, word) {
+        return Err(Failure::bad_input(refused(), format_args!("write `{}`", word.to_lowercase())));
+    }
+    let seed = match role {
+        Role::Argument => ValueSeed::new(name, ty, data),
+        Role::Tangent | Role::Cotangent => ValueSeed::derivative(name, ty, data),
+    };
+    let not_json = match json(word, seed) {
+        Ok(value) => return Ok(value),
+        Err(error) => error,
+    };
+    if let Some(value) = constant::number(word, ty) {
+        return Ok(value);
+    }
+    let not_json = match not_json {
+        // What begins as JSON of another type need not be JSON.
+        of_another_type if of_another_type.is_data() => match json(word, PhantomData::<IgnoredAny>) {
+            Ok(_) => {
+                // A seed calls whatever it reads an argument.
+                let message = without_place(&of_another_type);
+                let rest = message.strip_prefix("argument").map(|rest| format!("{}{rest}", role.before_name()));
+                return Err(Failure::bad_input(rest.unwrap_or(message), signature()));
+            }
+            Err(error) => error,
+        },
+        error => error,
+    };
+    let has_text = word.contains('"');
+    if !has_text && !constant::has_data(ty) && words_in(word).any(|name| matches!(name, "NaN" | "Infinity")) {
+        return Err(Failure::bad_input(refused(), "write `nan`, `inf` or `-inf`"));
+    }
+    let literal = if role == Role::Argument { parse_literal(word) } else { parse_derivative(word) };
+    let not_literal = match literal {
+        Ok(literal) => return Ok(value_of(literal, Some(ty), data)),
+        Err(diagnostics) => diagnostics,
+    };
+    let has_null = words_in(word).any(|name| name == "null");
+    // Strings are nothing in the language, and null is only in literals of derivatives: the other error is the better
+    // one.
+    if has_text || has_null && role == Role::Argument {
+        let place = place_in(word, &not_json);
+        let (name, error) = (format!("{} {name}", role.before_name()), without_place(&not_json));
+        return Err(Failure::bad_input(
+            format_args!("{name}: {error} at {place} of `{}`", shortened(word)),
+            signature(),
+        ));
+    }
+    let why = match has_null {
+        true => Err(not_literal.to_string()),
+        false => constant::evaluate(word, ty, &not_literal),
+    };
+    why.map_err(|why| Failure::BadInput(format!("error: {}\n  help: {}\n{why}", refused(), signature())))
+}
+
+/// Reads a word as JSON.
+fn json<'de, S: DeserializeSeed<'de>>(word: &'de str, seed: S) -> Result<S::Value, serde_json::Error> {
     let mut json = serde_json::Deserializer::from_str(word);
     // Depth is bounded by the types and by the seed.
     json.disable_recursion_limit();
-    let value = seed.deserialize(&mut json).and_then(|value| json.end().map(|()| value));
-    let signature = || format!("the function is {}", function.signature());
-    let error = match value {
-        Ok(value) => return Ok(value),
-        Err(error) if error.is_data() => {
-            if let Some(value) = constant::number(word.trim(), ty) {
-                return Ok(value);
-            }
-            // A seed calls whatever it reads an argument.
-            let message = without_place(&error);
-            let message = message.strip_prefix("argument").map_or(message.clone(), |rest| format!("{role}{rest}"));
-            return Err(Failure::bad_input(message, signature()));
-        }
-        Err(error) => error,
-    };
-    let diagnostics = match parse_literal(word.trim()) {
-        Ok(literal) => return Ok(value_of(literal, Some(ty), function.data())),
-        Err(diagnostics) => diagnostics,
-    };
-    // Strings and null are nothing in the language, so that the other error is the better one.
-    if word.contains('"') || word.contains("null") {
-        let place = place_in(word, &error);
-        let message = format!("{role} {name}: {} at {place} of `{}`", without_place(&error), word.trim());
-        return Err(Failure::bad_input(message, signature()));
-    }
-    constant::evaluate(word.trim(), ty).map_err(|refusal| {
-        let message = format!("{role} {name}: expected {ty}, found `{}`", word.trim());
-        let why = match refusal {
-            Some(refusal) if refusal.is_trap() => format!("trap: {refusal}"),
-            Some(refusal) => refusal.to_string(),
-            None => diagnostics.to_string(),
-        };
-        Failure::BadInput(format!("error: {message}\n  help: {}\n{why}", signature()))
-    })
+    seed.deserialize(&mut json).and_then(|value| json.end().map(|()| value))
+}
+
+/// The names and numbers in a text.
+fn words_in(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_alphanumeric() && c != '_')
 }
 
 /// Where in a word that isn't JSON the error is: mostly it has one line.
@@ -349,7 +393,7 @@ fn value_of(literal: Literal, ty: Option<&HostType>, data: &[DataDef]) -> Value 
             let payload = variants.iter().find(|(known, _)| *known == name).map(|(_, payload)| payload);
             Value::variant(name, payload_of(arguments, payload, data))
         }
-        // A kind of value that hosts can't give yet; no parameter is of a type that takes null.
+        // Null, or a kind of value that hosts can't give yet: no parameter is of a type that takes null.
         _ => Value::Null,
     }
 }
