@@ -40,8 +40,8 @@ pub(crate) struct CheckGrad {
     target: Target,
     #[command(flatten)]
     wrt: With,
-    /// How many random points near the arguments are checked, too
-    #[arg(long, value_name = "N", default_value_t = CheckOptions::default().points)]
+    /// How many random points near the arguments are checked, too, up to 10000
+    #[arg(long, value_name = "N", default_value_t = CheckOptions::default().points, value_parser = points)]
     points: usize,
     /// What points, directions, cotangents and samples are made of
     #[arg(long, value_name = "N", default_value_t = CheckOptions::default().seed)]
@@ -55,6 +55,14 @@ pub(crate) struct CheckGrad {
     /// How the result is written
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
+}
+
+/// What is found at each point is kept until all is written.
+const POINTS_MAX: usize = 10_000;
+
+fn points(text: &str) -> Result<usize, String> {
+    let count = text.parse().ok().filter(|&count| count <= POINTS_MAX);
+    count.ok_or_else(|| format!("expected a whole number from 0 to {POINTS_MAX}"))
 }
 
 pub(crate) fn check_grad(flags: &CheckGrad) -> Outcome {
