@@ -111,7 +111,8 @@ impl Function {
     ///   closer to the point than 2⁻²⁶ of the real counts as at the point.
     /// - *It can't tell* where the value, the derivative or all differences are not finite, where rounding leaves a
     ///   large error bar, and where larger steps agree with the derivative while smaller ones show the stairs that
-    ///   reals leave which cancel. A program that traps beside the point is compared on the other side alone.
+    ///   reals leave which cancel. Where larger steps reach across a pole, smaller ones alone decide. A program that
+    ///   traps beside the point is compared on the other side alone.
     ///
     /// Where random points and steps lead is beyond what the arguments were chosen for: that a program traps there, or
     /// is NaN, is reported and isn't wrong. Results are the same on any number of threads, and for the same seed.

@@ -379,6 +379,44 @@ fn a_trap_at_the_point_is_an_error() {
 }
 
 #[test]
+fn steps_across_a_pole_are_no_proof() {
+    // Steps that are small enough for the pole agree.
+    let (inverse, square) = ("def f (x : Real) = 1 / x", "def f (x : Real) = 1 / (x * x)");
+    for (text, x) in
+        [inverse, square].into_iter().flat_map(|text| ["1e-10", "-1e-6", "1e-3", "1e-50"].map(|x| (text, x)))
+    {
+        let found = check(text, &format!("[{x}]"));
+        assert_eq!(found.verdict(), Verdict::Agrees, "{text} at {x}: {found:#?}");
+        assert_eq!(found.counts().agree, 4, "{text} at {x}: {found:#?}");
+    }
+    // There are no such steps, or too few.
+    for (text, x) in [
+        ("def f (x : Real) = 1 / (x + 1e-10)", "0"),
+        ("def f (x : Real) = 1 / (x + 1e-13)", "0"),
+        ("def f (x : Real) = 1 / (x - 1)", "1.0000000001"),
+    ] {
+        let found = check_with(&function(text, "f"), &format!("[{x}]"), |options| options.points = 0).unwrap();
+        assert_ne!(found.verdict(), Verdict::Wrong, "{text} at {x}: {found:#?}");
+    }
+    // What is wrong there is still found.
+    let broken =
+        "def inverse = custom_vjp (\\x -> 1 / x) (\\x c -> -2 * c / (x * x))\ndef f (x : Real) : Real = inverse x";
+    for x in ["1e-10", "2"] {
+        let found = check(broken, &format!("[{x}]"));
+        assert_eq!(first(&found), (Verdict::Wrong, Reason::DifferencesDiffer), "{found:#?}");
+    }
+}
+
+#[test]
+fn second_derivatives_that_cancel_are_symmetric() {
+    // At its mode, the slope of the density is 0.
+    let function = function("import stats\ndef f (x : Real) : Real = stats.poisson_cdf 20 x", "f");
+    let found = check_with(&function, "[20]", |options| (options.second, options.points) = (true, 0)).unwrap();
+    assert_ne!(found.verdict(), Verdict::Wrong, "{found:#?}");
+    assert_eq!(named(&found, 0, "symmetry").verdict, Verdict::Agrees, "{found:#?}");
+}
+
+#[test]
 fn there_may_be_nothing_to_compare() {
     for (text, json) in [
         ("def f (n : Int) : Real = to_real n", "[3]"),

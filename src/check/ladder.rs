@@ -30,6 +30,8 @@ pub enum Side {
 pub(super) struct Ladder {
     /// The value at the point.
     base: f64,
+    /// The steps, with the values to the left and to the right.
+    values: Vec<(f64, [f64; 2])>,
     central: Tableau,
     left: Tableau,
     right: Tableau,
@@ -52,18 +54,23 @@ pub(super) fn scale_of(x: f64) -> f64 {
     if scale.is_finite() { scale.log2().floor().exp2() } else { 1.0 }
 }
 
-/// The steps for a real, from the largest on.
+/// The steps for a real, from the largest on. Each is half of the one before, but for those of a tiny real: between
+/// steps of its own scale and others there may be a gap.
 pub(super) fn steps_of(x: f64) -> impl Iterator<Item = f64> {
     let scale = scale_of(x);
     let own = if x == 0.0 { scale } else { x.abs().min(scale) };
-    let last = own * 2.0_f64.powi(-2 - STEPS);
-    (0..STEPS_MAX).map(move |n| scale * LARGEST * 2.0_f64.powi(-n)).take_while(move |&step| step >= last)
+    let own = own.log2().floor().exp2();
+    let steps = |scale: f64, count: i32| (0..count).map(move |n| scale * LARGEST * 2.0_f64.powi(-n));
+    let between = (scale / own).log2() as i32;
+    let (first, more) = if between <= STEPS_MAX - STEPS { (STEPS + between, 0) } else { (STEPS, STEPS) };
+    steps(scale, first).chain(steps(own, more)).filter(|&step| step > 0.0)
 }
 
 impl Ladder {
     pub(super) fn new(base: f64) -> Self {
         Ladder {
             base,
+            values: Vec::new(),
             central: Tableau::of_even_powers(),
             left: Tableau::of_all_powers(),
             right: Tableau::of_all_powers(),
@@ -77,6 +84,10 @@ impl Ladder {
 
     /// Adds values a step to the left and to the right; what isn't finite is none.
     pub(super) fn push(&mut self, step: f64, [below, above]: [f64; 2]) {
+        if self.values.last().is_some_and(|&(before, _)| before != 2.0 * step) {
+            [&mut self.central, &mut self.left, &mut self.right, &mut self.gap].into_iter().for_each(Tableau::restart);
+        }
+        self.values.push((step, [below, above]));
         let finite = |x: &f64| x.is_finite();
         for value in [below, above].iter().filter(|x| finite(x)) {
             self.magnitude = self.magnitude.max(value.abs());
@@ -117,6 +128,27 @@ impl Ladder {
             [false, true] => Some(Side::Right),
             _ => None,
         }
+    }
+
+    /// The estimate of the slope that counts: from both sides, or from the only one there is.
+    pub(super) fn deciding(&self) -> Option<Estimate> {
+        self.deciding_tableau().estimate()
+    }
+
+    fn deciding_tableau(&self) -> &Tableau {
+        match self.only_side() {
+            None => &self.central,
+            Some(Side::Left) => &self.left,
+            Some(Side::Right) => &self.right,
+        }
+    }
+
+    /// The smaller steps alone, if they say that the larger ones see something else than what is at the point.
+    pub(super) fn nearer(&self) -> Option<Ladder> {
+        let row = self.deciding_tableau().contradicted()?;
+        let mut nearer = Ladder::new(self.base);
+        self.values[row + 1..].iter().for_each(|&(step, values)| nearer.push(step, values));
+        Some(nearer)
     }
 
     /// The slopes from the left and from the right, if they differ by more than their errors.

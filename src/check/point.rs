@@ -6,7 +6,7 @@ use super::probe::{Direction, Line, Probe, Weights, climb};
 use super::random::Random;
 use super::reals::{Reals, flattened};
 use super::report::{Comparison, PointCheck, Quantity};
-use super::verdict::{Reason, Verdict, judge};
+use super::verdict::{Judgement, Reason, Verdict, judge};
 use super::{CheckOptions, purpose, second};
 use crate::places::some_places;
 use crate::{Error, Function, Value};
@@ -107,16 +107,15 @@ fn compare(probe: &Probe<'_>, weights: &Weights, slope: Slope<'_>, size: f64) ->
         Ok(vec![value.map_or(f64::NAN, |value: Value| weights.product(&value))])
     };
     climb(&mut ladders, &[reverse], steps_of(scale), value_at)?;
-    let [ladder] = &ladders;
-    let (verdict, reason) = judge(reverse, Some(forward), ladder, size);
-    Ok(comparison(quantity, (reverse, Some(forward)), ladder, (verdict, reason), probe.take_trap()))
+    let [ladder] = ladders;
+    let judgement = judge(reverse, Some(forward), ladder, size);
+    Ok(comparison(quantity, (reverse, Some(forward)), &judgement, probe.take_trap()))
 }
 
 pub(super) fn comparison(
     quantity: Quantity,
     (reverse, forward): (f64, Option<f64>),
-    ladder: &Ladder,
-    (verdict, reason): (Verdict, Reason),
+    &Judgement { verdict, reason, ref ladder }: &Judgement,
     trap: Option<String>,
 ) -> Comparison {
     let one_sided = [Side::Left, Side::Right].map(|side| ladder.slope(side));

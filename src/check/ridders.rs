@@ -15,6 +15,13 @@ pub struct Estimate {
     pub error: f64,
 }
 
+impl Estimate {
+    /// Whether it says more than an order of magnitude.
+    pub(super) fn has_digits(self) -> bool {
+        self.error <= 0.25 * self.value.abs()
+    }
+}
+
 /// Extrapolations of one kind of difference.
 pub(super) struct Tableau {
     /// By how much a halved step divides the first term of the error, and each further one more.
@@ -23,25 +30,34 @@ pub(super) struct Tableau {
     row: Vec<f64>,
     /// The best entry of each row.
     best: Vec<Option<Estimate>>,
+    /// What rounding may have done to the difference of each row.
+    rounding: Vec<f64>,
 }
-
+/// By how many bars estimates differ for certain.
+const CERTAIN_BARS: f64 = 8.0;
 /// Columns of a tableau: more would only add rounding.
 const COLUMNS_MAX: usize = 8;
 
 impl Tableau {
     /// For differences whose error has all powers of the step.
     pub(super) fn of_all_powers() -> Self {
-        Tableau { factor: 2.0, row: Vec::new(), best: Vec::new() }
+        Tableau { factor: 2.0, row: Vec::new(), best: Vec::new(), rounding: Vec::new() }
     }
 
     /// For differences whose error has the even powers of the step.
     pub(super) fn of_even_powers() -> Self {
-        Tableau { factor: 4.0, row: Vec::new(), best: Vec::new() }
+        Tableau { factor: 4.0, row: Vec::new(), best: Vec::new(), rounding: Vec::new() }
+    }
+
+    /// Begins anew: the next difference is not of half the step of the one before.
+    pub(super) fn restart(&mut self) {
+        self.row.clear();
     }
 
     /// Adds a difference of half the step of the one before, and what rounding may have done to it. A tableau begins
     /// anew behind one that isn't finite.
     pub(super) fn push(&mut self, difference: f64, rounding: f64) {
+        self.rounding.push(rounding);
         if !difference.is_finite() {
             self.row.clear();
             self.best.push(None);
@@ -96,6 +112,16 @@ impl Tableau {
         })
     }
 
+    /// The row of the best estimate, if that has no digit and smaller steps say something else, which rounding doesn't
+    /// explain: as where larger steps reach across a pole.
+    pub(super) fn contradicted(&self) -> Option<usize> {
+        let (at, best) = self.located().filter(|(_, best)| !best.has_digits())?;
+        let contradicts = |(n, row): (usize, Estimate)| {
+            (row.value - best.value).abs() > CERTAIN_BARS * (best.error + self.rounding[n])
+        };
+        self.rows().skip_while(|(n, _)| *n <= at).any(contradicts).then_some(at)
+    }
+
     fn rows(&self) -> impl Iterator<Item = (usize, Estimate)> + '_ {
         self.best.iter().enumerate().filter_map(|(n, row)| row.map(|row| (n, row)))
     }
@@ -128,6 +154,21 @@ mod tests {
                 assert!(levels < 9 || error <= bound, "{levels}: {value} ± {error}");
             }
         }
+    }
+
+    #[test]
+    fn smaller_steps_contradict_what_has_no_digits() {
+        let pushed = |difference: &dyn Fn(f64) -> f64| {
+            let mut tableau = Tableau::of_even_powers();
+            for step in (0..24).map(|level| 0.5_f64.powi(level + 3)) {
+                tableau.push(difference(step), 6.0 * f64::EPSILON / step);
+            }
+            tableau
+        };
+        // 1 / x beside 0, the constant 3 with the rounding that it may have, and an exponential.
+        assert!(pushed(&|h| 1.0 / (h * h)).contradicted().is_some());
+        assert_eq!(pushed(&|h| (1e9 * h).sin() * 3.0 * f64::EPSILON / h).contradicted(), None);
+        assert_eq!(pushed(&|h| ((1.0 + h).exp() - (1.0 - h).exp()) / (2.0 * h)).contradicted(), None);
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub(super) fn compare(
     if let [u, v] = &*products
         && !xs.is_empty()
     {
-        found.push(symmetry(u, v));
+        found.push(symmetry(u, v, gradient));
     }
     Ok(found)
 }
@@ -61,24 +61,26 @@ fn along(
         Ok(gradient.map_or_else(|| vec![f64::NAN; checker.sample.len()], |gradient| chosen(&gradient)))
     })?;
     let (trap, size) = (probe.take_trap(), largest(product));
-    let each = checker.places.iter().zip(&ladders).zip(&derivatives);
+    let each = checker.places.iter().zip(ladders).zip(&derivatives);
     let compared = each.map(|((place, ladder), &derivative)| {
         let quantity = Quantity::Second { direction: number, place: place.clone() };
-        let verdict = judge(derivative, None, ladder, size);
-        comparison(quantity, (derivative, None), ladder, verdict, trap.clone())
+        comparison(quantity, (derivative, None), &judge(derivative, None, ladder, size), trap.clone())
     });
     Ok(compared.collect())
 }
 
-fn symmetry(u: &Product, v: &Product) -> Comparison {
+fn symmetry(u: &Product, v: &Product, gradient: &[f64]) -> Comparison {
     let (uhv, vhu) = (product(&v.product, &u.direction), product(&u.product, &v.direction));
-    let terms = |a: &Product, b: &Product| -> f64 {
-        a.product.iter().zip(&b.direction).map(|(x, y)| (x * y).abs()).filter(|x| x.is_finite()).sum()
+    let terms = |xs: &[f64], ys: &[f64]| -> f64 {
+        xs.iter().zip(ys).map(|(x, y)| (x * y).abs()).filter(|x| x.is_finite()).sum()
     };
-    // Sums may cancel, so that their terms are the scale.
+    // Sums may cancel, so that their terms are the scale. Those inside of the products are not known: where these are 0
+    // but for rounding, that is small beside what the value changes by, as directions are as long as the point.
+    let products = terms(&u.product, &v.direction) + terms(&v.product, &u.direction);
+    let changes = terms(gradient, &u.direction) + terms(gradient, &v.direction);
     let (verdict, reason) = match uhv.is_finite() && vhu.is_finite() {
         false => (Verdict::CannotTell, Reason::Unbounded),
-        true if modes_agree(uhv, vhu, 1e3 * (terms(u, v) + terms(v, u))) => (Verdict::Agrees, Reason::Modes),
+        true if modes_agree(uhv, vhu, 1e3 * products + changes) => (Verdict::Agrees, Reason::Modes),
         true => (Verdict::Wrong, Reason::ModesDiffer),
     };
     Comparison {

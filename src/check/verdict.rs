@@ -113,9 +113,36 @@ pub(super) fn modes_agree(a: f64, b: f64, size: f64) -> bool {
     a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() <= bound
 }
 
+/// What a comparison comes to, why, and by which steps.
+pub(super) struct Judgement {
+    pub(super) verdict: Verdict,
+    pub(super) reason: Reason,
+    pub(super) ladder: Ladder,
+}
+
 /// Judges a derivative by reverse mode, and by forward mode if it was asked, in a gradient whose largest part is
 /// `size`.
-pub(super) fn judge(reverse: f64, forward: Option<f64>, ladder: &Ladder, size: f64) -> (Verdict, Reason) {
+pub(super) fn judge(reverse: f64, forward: Option<f64>, ladder: Ladder, size: f64) -> Judgement {
+    let (verdict, reason) = by_modes(reverse, forward, &ladder, size);
+    let mut found = Judgement { verdict, reason, ladder };
+    // Larger steps may reach across a pole, so that what they say is wrong is judged by smaller ones.
+    let mut is_nearer = false;
+    while found.verdict == Verdict::Wrong
+        && found.reason != Reason::ModesDiffer
+        && let Some(ladder) = found.ladder.nearer()
+    {
+        let (verdict, reason) = by_modes(reverse, forward, &ladder, size);
+        found = Judgement { verdict, reason, ladder };
+        is_nearer = true;
+    }
+    let has_digits = || found.ladder.deciding().is_some_and(Estimate::has_digits);
+    if is_nearer && found.verdict == Verdict::Wrong && !has_digits() {
+        (found.verdict, found.reason) = (Verdict::CannotTell, Reason::LargeError);
+    }
+    found
+}
+
+fn by_modes(reverse: f64, forward: Option<f64>, ladder: &Ladder, size: f64) -> (Verdict, Reason) {
     if !ladder.base().is_finite() {
         return (Verdict::CannotTell, Reason::ValueNotFinite);
     }
