@@ -47,6 +47,8 @@ pub struct Module {
     kept_calls: Arc<[KeptCall]>,
     /// The texts of the files that it was compiled from.
     source_texts: Arc<SourceTexts>,
+    /// The imports that nobody gives.
+    missing_imports: Arc<[String]>,
 }
 
 const _: () = {
@@ -187,6 +189,38 @@ impl Module {
     pub fn load_with(engine: &Engine, file: &str, bytes: &[u8], options: &CompileOptions) -> Result<Module, Error> {
         let options = options_for(engine, options);
         Module::link(engine, file, read(file, bytes, &options)?, &options)
+    }
+
+    /// Loads a module as [`Module::load_with`] does, for tools that look at it and run nothing: what it imports and
+    /// nobody gives is no error, and calls of it trap. [`Module::missing_imports`] says what that is.
+    ///
+    /// ```
+    /// use dualvm::{CompileOptions, Engine, Error, Module};
+    ///
+    /// let text = "
+    ///     import host \"drag\" : Real -> Real
+    ///     def slowed (v : Real) : Real = v - drag v";
+    /// let engine = Engine::default();
+    /// let module = Module::load_unlinked(&engine, "slowed.dual", text.as_bytes(), &CompileOptions::default())?;
+    /// assert_eq!(module.missing_imports(), ["drag"]);
+    /// let trap = module.function("slowed")?.call(&[2.0.into()]).unwrap_err();
+    /// assert!(trap.to_string().starts_with("the host's function `drag`: nobody gives it"));
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Module::load_with`], of all else. An import of a type that a host can't give has to be given.
+    pub fn load_unlinked(engine: &Engine, file: &str, bytes: &[u8], options: &CompileOptions) -> Result<Module, Error> {
+        let options = options_for(engine, options);
+        let mut read = read(file, bytes, &options)?;
+        let mut linker = Module::linker(engine, file, &mut read, &options)?;
+        let missing = linker.define_missing(&read.def);
+        Ok(Module { missing_imports: missing.into(), ..Module::verify(engine, read, &linker)? })
+    }
+
+    /// What the module imports and nobody gives: nothing, unless it was loaded by [`Module::load_unlinked`].
+    pub fn missing_imports(&self) -> &[String] {
+        &self.missing_imports
     }
 
     /// The exported function of this name.
@@ -410,9 +444,14 @@ impl Module {
 
     /// Verifies a module that may import from others.
     fn link(engine: &Engine, file: &str, mut read: Read, options: &CompileOptions) -> Result<Module, Error> {
-        let (given, imported) = (&engine.config().linker, std::mem::take(&mut read.libraries));
-        let linker = link::linker(given, (file, &read.def), imported, options.importer.as_deref())?;
+        let linker = Module::linker(engine, file, &mut read, options)?;
         Module::verify(engine, read, &linker)
+    }
+
+    /// What gives the module's imports.
+    fn linker(engine: &Engine, file: &str, read: &mut Read, options: &CompileOptions) -> Result<Linker, Error> {
+        let (given, imported) = (&engine.config().linker, std::mem::take(&mut read.libraries));
+        link::linker(given, (file, &read.def), imported, options.importer.as_deref())
     }
 
     fn verify(engine: &Engine, read: Read, linker: &Linker) -> Result<Module, Error> {
@@ -427,6 +466,7 @@ impl Module {
             warnings: Arc::new(warnings),
             kept_calls: kept_calls.into(),
             source_texts: Arc::new(source_texts),
+            missing_imports: Arc::default(),
         })
     }
 

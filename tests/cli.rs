@@ -303,6 +303,39 @@ fn check_says_what_hosts_cannot_call() {
 }
 
 #[test]
+fn what_only_looks_at_a_module_needs_no_host() {
+    let w = workspace("no_host");
+    let text = "import host \"drag\" : Real -> Real
+import host \"plant.step\" as step : { x : Array Real, v : Real } -> (Array Real, Bool)
+def slowed (v : Real) : Real = let (xs, _) = step { x = [| v |], v = 1 } in drag v - xs[0]
+";
+    w.write("slowed.dual", text);
+    let checked = w.run(&["check", "slowed.dual"]);
+    assert_eq!((checked.code, &*checked.stdout), (Some(0), "slowed : (v : Real) -> Real\n"), "{checked:#?}");
+    assert_eq!(checked.stderr, "note: a host has to give `drag`\nnote: a host has to give `plant.step`\n");
+    assert_eq!(w.run(&["check", "--quiet", "slowed.dual"]).stderr, "");
+    for args in [&["build", "slowed.dual"][..], &["build", "--linked", "slowed.dual", "-o", "linked.dvbc"]] {
+        let built = w.run(args);
+        assert_eq!((built.code, &*built.stderr), (Some(0), ""), "{built:#?}");
+    }
+    for file in ["slowed.dual", "slowed.dvbc", "linked.dvbc"] {
+        assert!(w.stdout(&["verify", file]).contains(": verified: functions 1 "));
+        assert!(w.stdout(&["explain", file, "slowed"]).contains("slowed:\n  no loops"));
+        let refused = w.run(&["run", file, "1"]);
+        assert!(
+            refused.code == Some(2) && refused.stderr.contains("nobody gives what the module imports"),
+            "{refused:#?}"
+        );
+    }
+    // What a host can't give is still looked for.
+    w.write(
+        "shape.dual",
+        "type Shape = Dot | Disc Real\nimport host \"a\" : Shape -> Real\ndef f (r : Real) = a (Disc r)",
+    );
+    assert_eq!(w.run(&["check", "shape.dual"]).code, Some(2));
+}
+
+#[test]
 fn stats_are_beside_the_result() {
     let w = workspace("stats");
     let finished = w.run(&["grad", "mult.dual", "2", "3", "--stats"]);

@@ -1,7 +1,7 @@
 //! Commands that check, build and show modules: `check`, `verify`, `build`, `asm`, `disasm`.
 
 use super::failure::{Failure, Outcome};
-use super::input::{load, load_bytes, read_module, shown};
+use super::input::{load_bytes, load_unlinked, read_module, shown, unlinked};
 use super::interrupt::cancellable;
 use super::{Program, native, output};
 use dualvm::vm::module::FuncId;
@@ -12,17 +12,18 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 pub(crate) fn check(program: &Program) -> Outcome {
-    let module = load(program, &Engine::default(), CompileLimits::default())?;
+    let module = load_unlinked(program)?;
     output::with_stdout(|out| module.signatures().try_for_each(|signature| writeln!(out, "{signature}")))?;
-    for unexported in module.unexported().iter().filter(|_| !program.quiet) {
+    let missing = module.missing_imports().iter().map(|name| format!("a host has to give `{name}`"));
+    for note in module.unexported().iter().map(ToString::to_string).chain(missing).filter(|_| !program.quiet) {
         // Where stderr can't be written there is nobody to tell.
-        _ = writeln!(std::io::stderr().lock(), "note: {unexported}");
+        _ = writeln!(std::io::stderr().lock(), "note: {note}");
     }
     Ok(())
 }
 
 pub(crate) fn verify(program: &Program) -> Outcome {
-    let module = load(program, &Engine::default(), CompileLimits::default())?;
+    let module = load_unlinked(program)?;
     let functions = &module.def().functions;
     let instructions: usize = functions.iter().map(|function| function.body.code.len()).sum();
     let exported = module.functions().count();
@@ -38,14 +39,17 @@ pub(crate) fn verify(program: &Program) -> Outcome {
 
 pub(crate) fn build(program: &Program, output: Option<PathBuf>, is_linked: bool) -> Outcome {
     let to = output_path(&program.file, output)?;
-    let module = load(program, &Engine::default(), CompileLimits::default())?;
+    let module = load_unlinked(program)?;
     let bytes = if is_linked { module.to_linked_binary() } else { module.to_binary() };
     let bytes = bytes.map_err(|error| Failure::load(&shown(&program.file), &error))?;
     output::file(&to, &bytes)?;
-    let is_whole = is_linked || module.def().imports.is_empty();
-    if !is_whole && load_bytes(&to, &bytes, &Engine::default(), program.options(CompileLimits::default())).is_err() {
-        let mut modules: Vec<&str> =
-            module.def().imports.iter().filter_map(|import| Some(import.name.rsplit_once('.')?.0)).collect();
+    // What modules give here: a host has to give the rest anyway.
+    let imports = module.def().imports.iter().map(|import| &import.name);
+    let found: Vec<&String> = imports.filter(|name| !module.missing_imports().contains(name)).collect();
+    let is_whole = is_linked || found.is_empty();
+    let is_there = |module: Module| !found.iter().any(|name| module.missing_imports().contains(name));
+    if !is_whole && !unlinked(program, &to, &bytes).is_ok_and(is_there) {
+        let mut modules: Vec<&str> = found.iter().filter_map(|name| Some(name.rsplit_once('.')?.0)).collect();
         modules.dedup();
         let note = "where the bytecode is, not all that it imports is found: give its folders with --path when it is run, or \
                     build it with --linked";

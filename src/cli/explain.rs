@@ -1,11 +1,10 @@
 //! `explain`: what is recorded as one of a function's loops, and why the rest isn't.
 
 use super::failure::{Failure, Outcome};
-use super::input::{default_function, load, shown};
+use super::input::{default_function, load_unlinked, shown};
 use super::{Format, Program, output};
 use dualvm::{
-    CallExplanation, CallKind, CompileLimits, Engine, Explanation, FunctionExplanation, LoopExplanation, Obstacle,
-    Place, Recording,
+    CallExplanation, CallKind, Explanation, FunctionExplanation, LoopExplanation, Obstacle, Place, Recording,
 };
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
@@ -24,7 +23,7 @@ Exit codes: 0 success, 2 bad input.";
 
 pub(crate) fn explain(program: &Program, name: Option<&str>, format: Format) -> Outcome {
     let shown = shown(&program.file);
-    let module = load(program, &Engine::default(), CompileLimits::default())?;
+    let module = load_unlinked(program)?;
     let explained = match name {
         Some(name) => module.explain(name),
         None => module.explain(default_function(&program.file, &module)?.name()),

@@ -38,11 +38,19 @@ pub(crate) fn shown(path: &Path) -> String {
     if path == Path::new("-") { "<stdin>".to_owned() } else { path.display().to_string() }
 }
 
-/// Loads a module, and verifies it.
-pub(crate) fn load(program: &Program, engine: &Engine, limits: CompileLimits) -> Outcome<Module> {
-    let module = load_bytes(&program.file, &read_module(&program.file)?, engine, program.options(limits))?;
+/// Loads a module to look at it, whose imports need not be given: of what hosts give, this program has nothing.
+pub(crate) fn load_unlinked(program: &Program) -> Outcome<Module> {
+    let bytes = read_module(&program.file)?;
+    let module = unlinked(program, &program.file, &bytes)?;
     warn(program, &module);
     Ok(module)
+}
+
+/// The same of a file that was read, without warnings.
+pub(crate) fn unlinked(program: &Program, file: &Path, bytes: &[u8]) -> Outcome<Module> {
+    let (name, options) = (shown(file), program.options(CompileLimits::default()));
+    cancellable(|handle| Module::load_unlinked(&Engine::default(), &name, bytes, &options.clone().cancelled_by(handle)))
+        .map_err(|error| Failure::load(&name, &error))
 }
 
 /// Writes what a program is warned of to stderr.

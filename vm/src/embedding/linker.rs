@@ -111,6 +111,31 @@ impl Linker {
         self
     }
 
+    /// Gives a function that only traps in the place of each import of a module that nobody gives, as far as a host
+    /// could give it, and says which these are: for who looks at a module and runs nothing of it.
+    ///
+    /// ```
+    /// use dualvm_vm::linker::Linker;
+    ///
+    /// let text = r#"import "drag" (v : Real) -> Real"#;
+    /// let def = dualvm_vm::text::parse(text, "drag.dvs").unwrap();
+    /// let mut linker = Linker::new();
+    /// assert_eq!(linker.define_missing(&def), ["drag"]);
+    /// assert!(linker.gives("drag") && linker.define_missing(&def).is_empty());
+    /// ```
+    pub fn define_missing(&mut self, def: &ModuleDef) -> Vec<String> {
+        let mut missing = Vec::new();
+        for import in &def.imports {
+            if self.source(&import.name).is_none()
+                && let Some(function) = LinkedHost::missing(import)
+            {
+                self.define(&import.name, function);
+                missing.push(import.name.clone());
+            }
+        }
+        missing
+    }
+
     /// The names that are given, in order: of functions, those of libraries among them.
     pub fn names(&self) -> impl Iterator<Item = String> {
         let functions = self.functions.keys().cloned();

@@ -1,8 +1,8 @@
 //! A host function in the place of an import: what registers it reads and writes, and the same of its derivatives.
 
-use super::{HostFunction, Kinds};
+use super::{HostError, HostFunction, Kinds};
 use crate::bytecode::isa::Bank;
-use crate::bytecode::module::{HostType, Import};
+use crate::bytecode::module::{HostType, Import, Interface};
 use crate::flat::{LeafKind, kind_of, row_of};
 use crate::memory::heap::elements_of_shape;
 use std::sync::OnceLock;
@@ -92,6 +92,20 @@ impl LinkedHost {
             }
         }
         Ok(LinkedHost::of(&import.name, 0, function.clone(), args, results))
+    }
+
+    /// A function for an import that nobody gives: its calls trap. `None` if no host function has the import's type.
+    pub(crate) fn missing(import: &Import) -> Option<HostFunction> {
+        let leaves = |types: &mut dyn Iterator<Item = &HostType>| {
+            let mut parts = Vec::new();
+            for ty in types {
+                add_parts(ty, &mut parts).ok()?;
+            }
+            Some(parts.iter().flat_map(|part| part.leaves()).collect::<Vec<_>>())
+        };
+        let Interface { params, result } = &import.interface;
+        let (params, results) = (leaves(&mut params.iter().map(|(_, ty)| ty))?, leaves(&mut [result].into_iter())?);
+        Some(HostFunction::flat(&params, &results, |_| Err(HostError::new("nobody gives it"))))
     }
 
     fn of(name: &str, order: u32, function: HostFunction, args: Vec<Part>, results: Vec<Part>) -> LinkedHost {
