@@ -190,6 +190,11 @@ impl Lexer<'_> {
             self.sink.push(error.label(format!("more than {NUMBER_BYTES_MAX} characters")));
             return self.push(TokenKind::Int(0), start, glued);
         }
+        let mut digits = self.text[start..self.at].split(['.', 'e', 'E', '+', '-']);
+        if digits.any(|digits| digits.starts_with('_') || digits.ends_with('_')) {
+            let error = self.error(start, "an underscore in a number stands between digits");
+            self.sink.push(error.help("write `1_000`, `0.000_001`"));
+        }
         let text: String = self.text[start..self.at].chars().filter(|&c| c != '_').collect();
         let kind = if real {
             let value: f64 = text.parse().expect("digits with a dot or an exponent are a float");
@@ -401,6 +406,16 @@ mod tests {
             (vec![Int(1), Real(1.5), Real(1e-12), Int(1000), Real(2500.0), End], false)
         );
         assert_eq!(kinds("0..3"), (vec![Int(0), DotDot, Int(3), End], false));
+    }
+
+    #[test]
+    fn underscores_stand_between_digits() {
+        for text in ["1_000", "1_0.0_1", "1e1_0", "1.5e-1_0", "1__0"] {
+            assert!(!kinds(text).1, "{text}");
+        }
+        for text in ["1_", "1_.5", "1.5_", "1e5_", "1_e5", "1_..3"] {
+            assert!(kinds(text).1, "{text}");
+        }
     }
 
     #[test]
