@@ -94,8 +94,12 @@ fn transcript(workspace: &Workspace, command: &str, program: &str) -> String {
     let words = words(command.strip_prefix("$ dualvm ").expect("the page's commands are of this program"));
     let file = words.iter().find(|word| word.ends_with(".dual")).expect("the command has a program");
     workspace.write(file, program);
-    let finished = workspace.run(&words.iter().map(String::as_str).collect::<Vec<_>>());
-    format!("{command}\n{}{}", finished.stderr, finished.stdout)
+    // As on a terminal: in the order in which it is written.
+    let screen = fs::File::create(workspace.path("screen")).expect("test files can be written");
+    let mut run = workspace.command(&words.iter().map(String::as_str).collect::<Vec<_>>());
+    run.stdout(screen.try_clone().expect("there are enough descriptors")).stderr(screen);
+    run.status().expect("the program starts");
+    format!("{command}\n{}", String::from_utf8_lossy(&workspace.read("screen")))
 }
 
 /// The message of a program with a mistake, in place of a comment.

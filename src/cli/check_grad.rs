@@ -23,8 +23,8 @@ agree, and of those that do the one that is the furthest off:
   can't tell  nothing is finite, or rounding is larger than what there is to see
 
 What a program keeps from derivatives on purpose is wrong here: `detach`, rules of `custom_vjp` that are not meant to be
-the true derivative, the sizes of steps in `ode.solve_to`, how near `optimise` came to a minimum. For the last two,
-differences differ by about as much as the tolerances let results do.
+the true derivative, the rejections of `random.gamma`, the sizes of steps in `ode.solve_to`, how near `optimise` came
+to a minimum. For the last two, differences differ by about as much as the tolerances let results do.
 
   dualvm check-grad examples/rosenbrock.dual rosenbrock '[-1.2, 1.0, 0.7]'
   dualvm check-grad examples/rosenbrock.dual rosenbrock '[-1.2, 1.0, 0.7]' --second --points 10

@@ -16,8 +16,7 @@ use std::io::{self, BufRead, BufWriter, Write};
 use std::path::Path;
 
 pub(crate) const HELP: &str = "\
-Evals: hello, det, gmm, ba, ht, kmeans, llsq, lse, lstm and ode, in dualvm's language. What needs derivatives of
-derivatives (particle, saddle, and dir of kmeans) is answered with an error until the language has them.
+Evals: hello, det, gmm, ba, ht, kmeans, llsq, lse, lstm, ode, particle and saddle, in dualvm's language.
 
 Every message is an object on a line of its own, with an id and a kind: start, define with a module, evaluate with a
 module, a function and an input. Inputs may ask for min_runs and min_seconds. Of the times in an answer, prepare is for
