@@ -161,9 +161,10 @@ pub struct LoopRun {
     pub count: u64,
 }
 
-/// Runs the adjoint of a region, and adds the contributions to its inputs. Returns [`REGION_DONE`], [`REGION_STOPPED`], or
-/// another number if in the block that it has come to a product was NaN, and the strong product may say otherwise: that
-/// block is interpreted, and what is left of the region. Then the frame holds what is read there, and only then.
+/// Runs the adjoint of a region, and adds the contributions to its inputs. Returns [`REGION_DONE`],
+/// [`REGION_STOPPED`], or another number if in the block that it has come to a product was NaN, and the strong product
+/// may say otherwise: that block is interpreted, and what is left of the region. Then the frame holds what is read
+/// there, and only then.
 pub type RegionFn = unsafe extern "C" fn(run: *mut RegionRun) -> u64;
 
 /// All of a region's adjoint has run.

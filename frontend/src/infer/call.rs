@@ -205,8 +205,12 @@ impl Infer<'_> {
     fn is_of_other_base(&self, number: ExprId, name: ExprId) -> bool {
         let [number, name] = [number, name].map(|expr| &self.ast.exprs[expr]);
         let is_prefix = |text: &str| text.starts_with(['x', 'b', 'o']);
-        matches!((&number.kind, &name.kind), (ExprKind::Int(0), ExprKind::Var(name)) if is_prefix(self.names.text(*name)))
-            && number.span.end == name.span.start
+        match (&number.kind, &name.kind) {
+            (ExprKind::Int(0), ExprKind::Var(text)) => {
+                is_prefix(self.names.text(*text)) && number.span.end == name.span.start
+            }
+            _ => false,
+        }
     }
 
     /// Adds the type of a function and where it is defined.
