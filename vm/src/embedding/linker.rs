@@ -117,7 +117,7 @@ impl Linker {
     /// ```
     /// use dualvm_vm::linker::Linker;
     ///
-    /// let text = r#"import "drag" (v : Real) -> Real"#;
+    /// let text = r#"import x0 "drag" (v : Real) -> Real"#;
     /// let def = dualvm_vm::text::parse(text, "drag.dvs").unwrap();
     /// let mut linker = Linker::new();
     /// assert_eq!(linker.define_missing(&def), ["drag"]);
