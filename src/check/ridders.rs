@@ -33,6 +33,7 @@ pub(super) struct Tableau {
     /// What rounding may have done to the difference of each row.
     rounding: Vec<f64>,
 }
+
 /// By how many bars estimates differ for certain.
 const CERTAIN_BARS: f64 = 8.0;
 /// Columns of a tableau: more would only add rounding.
