@@ -22,7 +22,7 @@ pub mod layout;
 pub mod scalars;
 mod tier;
 
-pub(crate) use tier::{Code, Policy, SharedCandidate, Status, Tier};
+pub(crate) use tier::{Candidate, Code, Policy, Status, Tier};
 pub use tier::{CodeKind, CompiledCode, Thresholds};
 
 pub use crate::code::{

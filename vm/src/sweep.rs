@@ -27,6 +27,7 @@ use usage::Clock;
 
 use crate::code::run_straight;
 use crate::memory::stack::{self, Extent, NativeStack, Stack, stack_pointer};
+use crate::records::adjoints::Adjoint;
 use crate::records::import::Import;
 use crate::records::pack::Pack;
 use crate::records::segment::SegmentCode;
@@ -365,7 +366,7 @@ impl Sweep {
         let program = run.program;
         let mut open: Option<OpenLoop<'_>> = None;
         // Where a list is taken apart, or made, records of one segment follow each other.
-        let mut last: Option<(u32, &SegmentCode)> = None;
+        let mut last: Option<(u32, &Adjoint<SegmentCode>)> = None;
         let mut at = frame.node.end;
         while !at.is_null() {
             // SAFETY: `at` is the end of a record.

@@ -7,13 +7,13 @@ use crate::bytecode::module::{Body, FuncId};
 use crate::code::{ByMode, Mode, Position};
 use crate::host::Panic;
 use crate::preparation::flow::ControlFlow;
+use crate::records::adjoints::Adjoint;
 use crate::records::segment::SegmentCode;
 use crate::running::meter::Account;
 use crate::running::program::Program;
 use crate::running::registers::Registers;
 use std::collections::HashMap;
 use std::fmt;
-use std::hash::{Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -191,23 +191,6 @@ impl Candidate {
     fn is_refused(&self) -> bool {
         self.threshold.load(Ordering::Relaxed) == REFUSED
     }
-}
-
-/// The candidate that an adjoint is. Those whose code is the same share it ([`crate::records::adjoints`]), so it takes
-/// no part in whether they are.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct SharedCandidate(Arc<Candidate>);
-
-impl PartialEq for SharedCandidate {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
-
-impl Eq for SharedCandidate {}
-
-impl Hash for SharedCandidate {
-    fn hash<H: Hasher>(&self, _: &mut H) {}
 }
 
 /// Functions in one mode.
@@ -470,11 +453,11 @@ impl Tier {
     pub(crate) fn segment(
         &self,
         program: &Program,
-        (id, code): (u32, &SegmentCode),
+        (id, code): (u32, &Adjoint<SegmentCode>),
         account: &Account,
     ) -> Option<SegmentFn> {
         let len = code.adjoint.code.len();
-        let code = self.adjoint(program, &code.native.0, Subject::Segment(id), (1, len), account)?;
+        let code = self.adjoint(program, &code.native, Subject::Segment(id), (1, len), account)?;
         // SAFETY: a segment's code is one of these, as `Unit` promises.
         Some(unsafe { std::mem::transmute::<*mut u8, SegmentFn>(code.0.as_ptr()) })
     }
@@ -492,7 +475,7 @@ impl Tier {
         let iterations = u32::try_from(iterations).unwrap_or(u32::MAX);
         let code = program.recorded_loop(id);
         let len = code.body.len();
-        let code = self.adjoint(program, &code.native.0, Subject::Loop(id), (iterations, len), account)?;
+        let code = self.adjoint(program, &code.native, Subject::Loop(id), (iterations, len), account)?;
         // SAFETY: a loop's code is one of these, as `Unit` promises.
         Some(unsafe { std::mem::transmute::<*mut u8, LoopFn>(code.0.as_ptr()) })
     }
@@ -501,10 +484,10 @@ impl Tier {
     #[inline(always)]
     pub(crate) fn region(&self, program: &Program, id: u32, cost: u32, account: &Account) -> Option<RegionFn> {
         let code = program.region(id);
-        let code = code.native.0.code().or_else(|| {
+        let code = code.native.code().or_else(|| {
             // A round of one of its loops is about what one of a recorded loop is.
             let round = (code.len() / code.blocks.len()).max(1);
-            self.adjoint(program, &code.native.0, Subject::Region(id), (cost / round as u32, round), account)
+            self.adjoint(program, &code.native, Subject::Region(id), (cost / round as u32, round), account)
         })?;
         // SAFETY: a region's code is one of these, as `Unit` promises.
         Some(unsafe { std::mem::transmute::<*mut u8, RegionFn>(code.0.as_ptr()) })

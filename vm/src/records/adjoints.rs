@@ -4,20 +4,32 @@
 //! of its calls, there are many places with the same code. Such pieces share what they have of native code, and what
 //! is counted until there is some: it is compiled once, for all of them, as soon as all of them together are worth it.
 
-use crate::native::SharedCandidate;
+use crate::native::Candidate;
 use rustc_hash::FxHashMap;
 use std::hash::{BuildHasher, Hash, RandomState};
+use std::ops::Deref;
+use std::sync::Arc;
 
-/// Code of an adjoint. It is equal to another piece if both do the same; what has been compiled of them is no part of
-/// that.
-pub(crate) trait AdjointCode: Eq + Hash {
-    fn native(&self) -> &SharedCandidate;
-    fn native_mut(&mut self) -> &mut SharedCandidate;
+/// An adjoint.
+#[derive(Debug)]
+pub(crate) struct Adjoint<C> {
+    code: C,
+    /// The same as native code.
+    pub(crate) native: Arc<Candidate>,
+}
+
+impl<C> Deref for Adjoint<C> {
+    type Target = C;
+
+    #[inline(always)]
+    fn deref(&self) -> &C {
+        &self.code
+    }
 }
 
 /// Adjoints by number.
 #[derive(Debug)]
-pub(crate) struct Adjoints<C>(boxcar::Vec<C>);
+pub(crate) struct Adjoints<C>(boxcar::Vec<Adjoint<C>>);
 
 /// The numbers of those that differ, by their hashes.
 #[derive(Debug, Default)]
@@ -27,7 +39,7 @@ pub(crate) struct Distinct {
     by_hash: FxHashMap<u64, Vec<u32>>,
 }
 
-impl<C: AdjointCode> Adjoints<C> {
+impl<C: Eq + Hash> Adjoints<C> {
     pub(crate) fn new() -> Self {
         Adjoints(boxcar::Vec::new())
     }
@@ -38,18 +50,20 @@ impl<C: AdjointCode> Adjoints<C> {
     }
 
     #[inline(always)]
-    pub(crate) fn get(&self, number: u32) -> &C {
+    pub(crate) fn get(&self, number: u32) -> &Adjoint<C> {
         &self.0[number as usize]
     }
 
-    /// Adds one, to be compiled with those that are the same.
-    pub(crate) fn push(&self, mut code: C, distinct: &mut Distinct) {
+    /// Adds one, to be compiled with those whose code is the same.
+    pub(crate) fn push(&self, code: C, distinct: &mut Distinct) {
         let numbers = distinct.by_hash.entry(distinct.hasher.hash_one(&code)).or_default();
-        let same = numbers.iter().map(|&number| self.get(number)).find(|other| **other == code);
-        match same.map(AdjointCode::native) {
-            Some(native) => *code.native_mut() = native.clone(),
-            None => numbers.push(self.count()),
-        }
-        self.0.push(code);
+        let native = match numbers.iter().map(|&number| self.get(number)).find(|other| other.code == code) {
+            Some(same) => same.native.clone(),
+            None => {
+                numbers.push(self.count());
+                Arc::default()
+            }
+        };
+        self.0.push(Adjoint { code, native });
     }
 }

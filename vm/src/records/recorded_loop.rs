@@ -26,8 +26,6 @@ pub(crate) use plan::LoopPlan;
 
 use crate::bytecode::isa::Reg;
 use crate::code::{InSite, Inst, Leads, Position, Sites, Stream};
-use crate::native::SharedCandidate;
-use crate::records::adjoints::AdjointCode;
 use crate::records::segment::OutputWord;
 use crate::records::{Kind, Writer};
 use crate::word::Slot;
@@ -176,18 +174,6 @@ pub struct LoopCode {
     pub pushed: Option<u16>,
     /// For each input, the register that holds its contribution when all iterations are done.
     pub contributions: Box<[u16]>,
-    /// The iterations as native code.
-    pub(crate) native: SharedCandidate,
-}
-
-impl AdjointCode for LoopCode {
-    fn native(&self) -> &SharedCandidate {
-        &self.native
-    }
-
-    fn native_mut(&mut self) -> &mut SharedCandidate {
-        &mut self.native
-    }
 }
 
 impl LoopCode {

@@ -28,8 +28,6 @@ pub(crate) use plan::RegionPlan;
 
 use crate::bytecode::isa::Reg;
 use crate::code::{InSite, Inst, Position, Sites, Stream};
-use crate::native::SharedCandidate;
-use crate::records::adjoints::AdjointCode;
 use crate::records::segment::OutputWord;
 use crate::records::{Kind, Numbers, Writer};
 use std::ops::Range;
@@ -179,18 +177,6 @@ pub struct RegionCode {
     pub made: Box<[PushedTo]>,
     /// Where the parts of a record stand that follow the trail.
     pub layout: RegionLayout,
-    /// All of it as native code.
-    pub(crate) native: SharedCandidate,
-}
-
-impl AdjointCode for RegionCode {
-    fn native(&self) -> &SharedCandidate {
-        &self.native
-    }
-
-    fn native_mut(&mut self) -> &mut SharedCandidate {
-        &mut self.native
-    }
 }
 
 impl RegionCode {

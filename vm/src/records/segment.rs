@@ -14,8 +14,6 @@ pub(crate) use structure::SegmentStructure;
 use crate::bytecode::isa::Reg;
 use crate::code::{InSite, Sites, Stream};
 use crate::derivation::assembler::StraightCode;
-use crate::native::SharedCandidate;
-use crate::records::adjoints::AdjointCode;
 use crate::records::{Kind, Numbers, TRAILER_BYTES, Writer};
 use crate::word::{Slot, Word};
 
@@ -167,18 +165,6 @@ pub struct SegmentCode {
     pub contributions: Box<[u16]>,
     /// From saved primals and output adjoints to contributions.
     pub adjoint: StraightCode,
-    /// The same as native code.
-    pub(crate) native: SharedCandidate,
-}
-
-impl AdjointCode for SegmentCode {
-    fn native(&self) -> &SharedCandidate {
-        &self.native
-    }
-
-    fn native_mut(&mut self) -> &mut SharedCandidate {
-        &mut self.native
-    }
 }
 
 impl SegmentCode {

@@ -8,7 +8,7 @@ use crate::host::LinkedHost;
 use crate::in_place::{self, Directions, Expanded, Origins};
 use crate::native::Tier;
 use crate::preparation::{self, Grain, Prepared};
-use crate::records::adjoints::{Adjoints, Distinct};
+use crate::records::adjoints::{Adjoint, Adjoints, Distinct};
 use crate::records::recorded_loop::LoopCode;
 use crate::records::region::RegionCode;
 use crate::records::segment::{SegmentCode, SegmentStructure};
@@ -391,7 +391,7 @@ impl Program {
 
     /// A segment's code by the number that its records carry.
     #[inline]
-    pub(crate) fn segment(&self, id: u32) -> &SegmentCode {
+    pub(crate) fn segment(&self, id: u32) -> &Adjoint<SegmentCode> {
         self.segments.get(id)
     }
 
@@ -413,13 +413,13 @@ impl Program {
 
     /// A loop's code by the number that its records carry.
     #[inline]
-    pub(crate) fn recorded_loop(&self, id: u32) -> &LoopCode {
+    pub(crate) fn recorded_loop(&self, id: u32) -> &Adjoint<LoopCode> {
         self.loops.get(id)
     }
 
     /// A region's code by the number that its records carry.
     #[inline]
-    pub(crate) fn region(&self, id: u32) -> &RegionCode {
+    pub(crate) fn region(&self, id: u32) -> &Adjoint<RegionCode> {
         self.regions.get(id)
     }
 

@@ -14,7 +14,6 @@ use crate::derivation::components::{adjoint_with_components_within, with_compone
 use crate::derivation::graph::{Node, NodeId};
 use crate::derivation::piece::Piece;
 use crate::memory::heap::{self, planes};
-use crate::native::SharedCandidate;
 use crate::preparation::Grain;
 use crate::preparation::segmentation::Segment;
 use crate::records::segment::{
@@ -401,7 +400,6 @@ impl Emitter<'_> {
                 slots: site.slots,
                 contributions: record.contributions.into(),
                 adjoint: record.code,
-                native: SharedCandidate::default(),
             });
         }
         let site = self.stream.segments.push(site);

@@ -8,7 +8,6 @@ use crate::bytecode::isa::Bank;
 use crate::code::{Inst, RealReg};
 use crate::derivation::assembler::Assembler;
 use crate::derivation::graph::{Graph, NodeId};
-use crate::native::SharedCandidate;
 use crate::records::Numbers;
 
 /// Turns an iteration's adjoint into the code of the sweep.
@@ -57,7 +56,6 @@ impl<'a> CodeWriter<'a> {
             },
             pushed,
             contributions,
-            native: SharedCandidate::default(),
         }
     }
 

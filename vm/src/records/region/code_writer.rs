@@ -6,7 +6,6 @@ use crate::bytecode::isa::{Bank, Reg};
 use crate::code::{Inst, IntReg, RealReg};
 use crate::derivation::assembler::Assembler;
 use crate::derivation::graph::{Node, NodeId};
-use crate::native::SharedCandidate;
 use crate::preparation::region_detection::Region;
 use crate::preparation::stretch::{BuilderStep, Stretch};
 use crate::records::Numbers;
@@ -80,7 +79,6 @@ pub(super) fn write(
         pushed: plan.site.push.and_then(|push| homes.builders.get(&push.builder).copied()),
         made: plan.made.iter().map(|builder| homes.builders[builder]).collect(),
         layout,
-        native: SharedCandidate::default(),
     })
 }
 

@@ -10,7 +10,6 @@ use crate::derivation::adjoint::adjoint;
 use crate::derivation::dependence::InputSet;
 use crate::derivation::graph::{Graph, Node, NodeId};
 use crate::derivation::piece::Piece;
-use crate::native::SharedCandidate;
 use crate::preparation::Grain;
 use crate::preparation::segmentation::Segment;
 
@@ -116,7 +115,6 @@ impl RecordPlan {
             slots: site.slots,
             contributions: adjoint.contributions.into(),
             adjoint: adjoint.code,
-            native: SharedCandidate::default(),
         };
         RecordPlan { site, code, structure, checked, copies }
     }
