@@ -373,6 +373,36 @@ fn no_memory_is_writable_and_executable() {
 
 /// Both modes of every function, and the adjoints of those that run on small arguments.
 #[test]
+fn what_is_interpreted_is_what_counts() {
+    // The way through six tests is what calls take, though code alone would say that one in 64 does.
+    let tests: String = (0..6).map(|n| format!("  branch i0, on{n}, out\non{n}:\n  neg r0, r0\n")).collect();
+    let long = "  neg r0, r0\n".repeat(500);
+    let head = |name: &str| format!("func \"{name}\" (real, int) -> (real)\n  regs 1 real, 1 int\n{{\n");
+    let (f, g) = (head("f"), head("g"));
+    let rest = "  jump out\nout:\n  ret (r0)\n}\n";
+    let leaf = format!("{f}{tests}{long}{rest}");
+    let calling = format!("{f}{tests}{long}  call \"g\" (r0, i0) -> (r0)\n{rest}{g}  ret (r0)\n}}\n");
+    for code in [leaf, calling] {
+        let mut def = assemble(&code);
+        export_all(&mut def);
+        let module = load_into(&engine(Jit::Auto), def);
+        let f = get(&module, "f");
+        let mut instructions = 0;
+        let compiled = loop {
+            instructions += run(&f, &args(0.5, 1), &CallOptions::default(), false).unwrap().1;
+            if let Some(code) = module.compiled().into_iter().find(|code| code.name == "f") {
+                break code;
+            }
+            assert!(instructions < 100_000_000, "it is never compiled");
+        };
+        // 2 ns for each, and some time for what a first compilation makes; not 64 times as long.
+        let interpreting = Duration::from_nanos(2 * instructions);
+        let due = compiled.estimate + Duration::from_millis(2);
+        assert!(interpreting >= compiled.estimate && interpreting < 3 * due, "{interpreting:?}, {due:?}");
+    }
+}
+
+#[test]
 fn every_example_is_compiled() {
     let (mut functions, mut gradients) = (0, 0);
     for entry in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/examples")).expect("there are examples") {

@@ -3,10 +3,9 @@
 use super::{
     Compiled, FunctionRequest, Generator, Listing, LoopFn, Refusal, RegionFn, Request, SegmentFn, SharedCode, Unit,
 };
-use crate::bytecode::module::{Body, FuncId};
+use crate::bytecode::module::FuncId;
 use crate::code::{ByMode, Mode, Position};
 use crate::host::Panic;
-use crate::preparation::flow::ControlFlow;
 use crate::records::adjoints::Adjoint;
 use crate::records::segment::SegmentCode;
 use crate::running::meter::Account;
@@ -55,7 +54,8 @@ impl Policy {
 
 /// What is counted under [`Policy::Weighed`], in instructions: below this, nobody asks what compiling costs.
 const COOL: u32 = 4_000;
-/// Nanoseconds that an instruction takes longer in the interpreter, with its part of records and allocations.
+/// Nanoseconds that an instruction takes longer in the interpreter, with its part of records and allocations; at each
+/// depth twice as many as at the one below, because reals have twice as many components.
 const PRIMAL_NS: u64 = 2;
 const RECORDING_NS: u64 = 3;
 /// The same of derived code, and of what surrounds it in a sweep.
@@ -64,8 +64,6 @@ const DERIVED_NS: u64 = 1;
 const RECORD_WEIGHT: usize = 12;
 /// What a call takes besides, in instructions.
 const CALL_WEIGHT: u32 = 12;
-/// How many times the code of a function with loops a call of it is taken to run, unless its loops are counted.
-const LOOPS_WEIGHT: f32 = 4.0;
 
 /// What a piece of native code is for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -277,8 +275,8 @@ pub(crate) struct Tier {
     policy: Policy,
     /// What has to run before anyone asks: `After`'s thresholds, or instructions.
     thresholds: Thresholds,
-    /// What a call of each function counts; 0 before its first call.
-    weights: Box<[AtomicU32]>,
+    /// How many functions there are.
+    functions: usize,
     /// Nanoseconds of interpreting that would have been worth compiling, but for what the first compilation costs.
     waiting: AtomicU64,
     generator: Arc<dyn Generator>,
@@ -311,14 +309,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Tier {
     /// A tier without code. The generator does nothing before something is hot.
     pub(crate) fn new(generator: Arc<dyn Generator>, policy: Policy, functions: usize) -> Tier {
-        let (thresholds, weight) = match policy {
-            Policy::After(thresholds) => (thresholds, 1),
-            Policy::Weighed => (Thresholds { calls: COOL, back_edges: COOL, records: COOL }, 0),
+        let thresholds = match policy {
+            Policy::After(thresholds) => thresholds,
+            Policy::Weighed => Thresholds { calls: COOL, back_edges: COOL, records: COOL },
         };
         Tier {
             policy,
             thresholds,
-            weights: (0..functions).map(|_| AtomicU32::new(weight)).collect(),
+            functions,
             waiting: AtomicU64::new(0),
             generator,
             shared: OnceLock::new(),
@@ -335,7 +333,7 @@ impl Tier {
 
     #[inline(always)]
     fn table(&self, mode: Mode) -> &Table {
-        self.tables.get(mode, || Table::new(self.weights.len()))
+        self.tables.get(mode, || Table::new(self.functions))
     }
 
     /// How many rounds of loops an activation of the interpreter counts before it asks [`Tier::looped`].
@@ -352,26 +350,23 @@ impl Tier {
         self.table(mode).entered[func.index()].load(Ordering::Relaxed)
     }
 
+    /// Counts so many instructions of a function that the interpreter has run, not counting those of its callees.
+    #[inline(always)]
+    pub(crate) fn ran(&self, func: FuncId, mode: Mode, instructions: i64) {
+        if matches!(self.policy, Policy::Weighed) {
+            self.table(mode).functions[func.index()].heat_up(u32::try_from(instructions).unwrap_or(u32::MAX));
+        }
+    }
+
     /// Counts a call that the interpreter is about to make. Returns the function's code, if there is any by now.
     #[inline(always)]
     pub(crate) fn called(&self, program: &Program, func: FuncId, mode: Mode, account: &Account) -> Option<Code> {
         let candidate = &self.table(mode).functions[func.index()];
         candidate.code().or_else(|| {
-            let weight = match self.weights[func.index()].load(Ordering::Relaxed) {
-                0 => self.weigh(program, func),
-                weight => weight,
-            };
-            let hot = candidate.warm(weight, self.thresholds.calls) && account.compiles();
+            let call = if matches!(self.policy, Policy::Weighed) { CALL_WEIGHT } else { 1 };
+            let hot = candidate.warm(call, self.thresholds.calls) && account.compiles();
             if hot { self.compile_function(program, func, mode, account) } else { None }
         })
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn weigh(&self, program: &Program, func: FuncId) -> u32 {
-        let weight = weight(&program.def.functions[func.index()].body);
-        self.weights[func.index()].store(weight, Ordering::Relaxed);
-        weight
     }
 
     /// Compiles a function from its beginning.
@@ -411,13 +406,12 @@ impl Tier {
         let counter = &table.back_edges[func.index()];
         let all = counter.load(Ordering::Relaxed).saturating_add(run);
         counter.store(all, Ordering::Relaxed);
-        match self.policy {
-            // The next call finds the function worth compiling, too.
-            Policy::After(_) if all >= self.thresholds.back_edges => {
-                whole.heat.fetch_max(self.thresholds.calls, Ordering::Relaxed);
+        if matches!(self.policy, Policy::After(_)) {
+            if all < self.thresholds.back_edges {
+                return None;
             }
-            Policy::After(_) => return None,
-            Policy::Weighed => whole.heat_up(run),
+            // The next call finds the function worth compiling, too.
+            whole.heat.fetch_max(self.thresholds.calls, Ordering::Relaxed);
         }
         let entry = at_header.unwrap_or_else(|| self.loop_entry(program, place));
         if let Some(code) = entry.candidate.code() {
@@ -582,12 +576,10 @@ impl Tier {
     /// Whether interpreting a candidate has taken as long as compiling it will. If not, it says when to ask again.
     fn pays(&self, candidate: &Candidate, subject: Subject, estimate: Duration) -> bool {
         let instruction = match subject {
-            Subject::Function { mode, .. } => {
-                if mode.is_recording() {
-                    RECORDING_NS
-                } else {
-                    PRIMAL_NS
-                }
+            Subject::Function { mode, entry, .. } => {
+                let instruction = if mode.is_recording() { RECORDING_NS } else { PRIMAL_NS };
+                // A round of a loop counts what the mode has made of it.
+                if entry.is_some() { instruction } else { instruction << mode.depth() }
             }
             Subject::Segment(_) | Subject::Loop(_) | Subject::Region(_) => DERIVED_NS,
         };
@@ -721,30 +713,6 @@ impl Tier {
     }
 }
 
-/// What a call of a function counts, in instructions: those on its way through the function, on average over all ways
-/// if a branch takes each of its ways alike.
-fn weight(body: &Body) -> u32 {
-    let mut loops = false;
-    let mut ahead = vec![0.0f32; body.code.len() + 1];
-    for at in (0..body.code.len()).rev() {
-        let (mut ways, mut sum) = (0.0, 0.0);
-        body.for_each_target(at, |target| {
-            let goes_back = target as usize <= at;
-            loops |= goes_back;
-            ways += 1.0;
-            sum += if goes_back { 0.0 } else { ahead[target as usize] };
-        });
-        ahead[at] = 1.0
-            + match body.ends_block(at) {
-                false => ahead[at + 1],
-                true if ways > 0.0 => sum / ways,
-                true => 0.0,
-            };
-    }
-    let once = if loops { LOOPS_WEIGHT * ahead[0] } else { ahead[0] };
-    CALL_WEIGHT + once as u32
-}
-
 /// A candidate's name, and what it is for.
 fn describe(program: &Program, subject: Subject) -> (String, CodeKind) {
     match subject {
@@ -788,24 +756,6 @@ impl Compiling {
 mod tests {
     use super::*;
 
-    fn weight_of(code: &str) -> u32 {
-        let source = format!("func f0 \"f\" (real, int) -> (real)\n regs 4 real, 4 int\n{{\n{code}\n}}");
-        let def = crate::bytecode::text::parse(&source, "test.dvs").expect("the code is well-formed");
-        weight(&def.functions[0].body) - CALL_WEIGHT
-    }
-
-    #[test]
-    fn a_call_counts_the_instructions_on_its_way_on_average() {
-        assert_eq!(weight_of("sin r1, r0\n cos r2, r1\n ret (r2)"), 3);
-        // One way takes four instructions more.
-        let four = "sin r0, r0\n".repeat(4);
-        assert_eq!(weight_of(&format!("branch i0, one, on\n one:\n {four} on:\n ret (r0)")), 4);
-        // A switch of a hundred arms runs one of them.
-        let targets = (0..100).map(|n| format!("a{n}")).collect::<Vec<_>>().join(", ");
-        let arms: String = (0..100).map(|n| format!("a{n}:\n sin r0, r0\n ret (r0)\n")).collect();
-        assert_eq!(weight_of(&format!("switch i0, [{targets}], a0\n{arms}")), 3);
-    }
-
     #[test]
     fn no_count_undoes_a_refusal() {
         let candidate = Candidate::default();
@@ -820,13 +770,5 @@ mod tests {
             assert!(candidate.is_refused() && !candidate.warm(1000, 10));
             assert_eq!(candidate.heat.load(Ordering::Relaxed), REFUSED);
         }
-    }
-
-    #[test]
-    fn loops_count_several_times() {
-        let code =
-            "iconst i1, 1\n jump head\n head:\n sin r0, r0\n isub i0, i0, i1\n branch i0, head, on\n on:\n ret (r0)";
-        // Five instructions, and the way out half of the time.
-        assert_eq!(weight_of(code), LOOPS_WEIGHT as u32 * 5 + 2);
     }
 }

@@ -124,6 +124,8 @@ macro_rules! define_execute {
                 let mut remaining = remaining;
                 let floor = self.callers.len();
                 let mut fuel = self.exec.fuel;
+                // What the fuel was when what this frame ran was last counted.
+                let mut counted = fuel;
                 let mut stream = program.prepare(entry, mode, account)?;
                 let mut frame = Caller { func: entry, resume_at: Position(0), base };
                 let mut pc = stream.code.as_ptr();
@@ -142,6 +144,15 @@ macro_rules! define_execute {
                         let position = Position(pc.offset_from(stream.code.as_ptr()) as u32);
                         return self.stop(kind, (frame.func, position), floor, fuel);
                     }};
+                }
+                // Counts what the current frame has run. That costs nothing before it calls or returns.
+                macro_rules! count_run {
+                    () => {
+                        if let Some(tier) = tier {
+                            tier.ran(frame.func, mode, counted - fuel);
+                            counted = fuel;
+                        }
+                    };
                 }
                 // Makes the caller's frame the current one again. The call site says where results go.
                 macro_rules! resume_caller {
@@ -162,6 +173,7 @@ macro_rules! define_execute {
                     ($outcome:expr) => {{
                         let outcome: Result<(), TrapKind> = $outcome;
                         fuel = self.exec.fuel;
+                        counted = fuel;
                         if let Err(kind) = outcome {
                             self.unwind_callers(floor);
                             return Err(kind);
@@ -203,6 +215,7 @@ macro_rules! define_execute {
                         if countdown == 0 {
                             let rounds = std::mem::replace(&mut self.exec.rounds, period);
                             countdown = period;
+                            count_run!();
                             if let Some(tier) = tier {
                                 let header = Position(pc.offset_from(stream.code.as_ptr()) as u32);
                                 if let Some(code) = tier.looped(program, (frame.func, mode), header, rounds, account) {
@@ -234,7 +247,10 @@ macro_rules! define_execute {
                         fuel -= $cost as i64;
                         if fuel < 0 {
                             match self.refill(fuel) {
-                                Ok(slice) => fuel = slice,
+                                Ok(slice) => {
+                                    counted += slice - fuel;
+                                    fuel = slice;
+                                }
                                 Err(kind) => trap!(kind),
                             }
                         }
@@ -277,6 +293,7 @@ macro_rules! define_execute {
                         $hand_over();
                         self.exec.fuel = fuel;
                         let outcome = $run;
+                        counted += self.exec.fuel - fuel;
                         fuel = self.exec.fuel;
                         match outcome {
                             Ok(given) => given,
@@ -302,12 +319,14 @@ macro_rules! define_execute {
                         // What is handed on fits in the margin above the room.
                         let to = limit!(unpack_captures::<RECORD>(closure, depth, window, &mut self.exec.tape));
                         copy_registers::<RECORD>(&$site.uses, frame.base, to);
+                        count_run!();
                         if let Some(tier) = tier
                             && let Some(code) = tier.called(program, func, mode, account)
                         {
                             self.exec.fuel = fuel;
                             let outcome = self.enter(tier, code, window, remaining - 1);
                             fuel = self.exec.fuel;
+                            counted = fuel;
                             if let Err(kind) = outcome {
                                 trap!(kind);
                             }
@@ -345,6 +364,7 @@ macro_rules! define_execute {
                         limit!(self.reserve::<RECORD>(&frame.base, callee));
                         let to = limit!(unpack_captures::<RECORD>(closure, depth, frame.base, &mut self.exec.tape));
                         scatter::<RECORD>(&self.scratch, to);
+                        count_run!();
                         if let Some(tier) = tier
                             && let Some(code) = tier.called(program, func, mode, account)
                         {
@@ -614,6 +634,7 @@ macro_rules! define_execute {
                             Inst::Ret { site } => {
                                 let site = stream.calls.at(site);
                                 charge!(site.cost);
+                                count_run!();
                                 if self.callers.len() == floor {
                                     move_to_front::<RECORD>(&site.uses, frame.base, &mut self.scratch);
                                     self.exec.fuel = fuel;
@@ -670,6 +691,7 @@ macro_rules! define_execute {
                                 let position = Position(pc.offset_from(stream.code.as_ptr()) as u32);
                                 let place = Place { func: frame.func, mode, position };
                                 let outcome = self.trace(site, args, place, remaining);
+                                counted += self.exec.fuel - fuel;
                                 fuel = self.exec.fuel;
                                 if let Err(mut kind) = outcome {
                                     self.add_rounds(&mut kind, (frame.func, position), ints);
