@@ -1,6 +1,6 @@
 //! Improves functions after inlining, each by itself: equal expressions are computed once, arrays that are read at once
-//! are not made, branches in loops become selections, first rounds that differ are done before the others, what doesn't
-//! change leaves loops, and what nobody reads is dropped. At last tasks lose the parameters that they don't read.
+//! are not made, branches in loops become selections, indices are computed in fewer steps, first rounds that differ are
+//! done before the others, what doesn't change leaves loops, and what nobody reads is dropped. At last tasks lose the parameters that they don't read.
 //!
 //! But for the elements of arrays (`arrays.rs`), all of them move or remove only what is *pure*: it has no effect,
 //! always ends, and can't trap. So nothing that a program does is moved, and the zero rule of derivatives makes a
@@ -13,6 +13,7 @@ mod dead;
 mod extremes;
 mod hoist;
 mod in_place;
+mod integers;
 mod params;
 mod peel;
 mod select;
@@ -40,17 +41,20 @@ pub(crate) fn optimise(mut program: Program, meter: &Meter) -> Program {
         }
         unbox::unbox(function, lists, module, meter);
         select::select(function, lists, meter);
+        integers::simplify(function, lists, meter);
         hoist::hoist(function, lists, meter);
         share::share(function, lists, meter);
         // What is read twice has been read once since equal loads are shared. In the loops that take them in, elements
         // may have parts that don't change, or that were there before.
         if arrays::fuse(function, lists, meter) {
+            integers::simplify(function, lists, meter);
             hoist::hoist(function, lists, meter);
             share::share(function, lists, meter);
         }
         // A loop whose first round is done alone reads some arrays twice, and others along with its index at last.
         if peel::peel(function, lists, meter) {
             arrays::fuse(function, lists, meter);
+            integers::simplify(function, lists, meter);
             hoist::hoist(function, lists, meter);
             share::share(function, lists, meter);
         }
@@ -68,10 +72,14 @@ pub(crate) fn optimise(mut program: Program, meter: &Meter) -> Program {
 }
 
 /// Whether a node is pure if its children are.
-pub(crate) fn is_pure_node(kind: &ExprKind) -> bool {
+pub(crate) fn is_pure_node(body: &Body, kind: &ExprKind) -> bool {
     match kind {
         ExprKind::Var(_) | ExprKind::Real(_) | ExprKind::Int(_) | ExprKind::Values(_) | ExprKind::Block(..) => true,
         ExprKind::Compare(..) | ExprKind::And(_) | ExprKind::Or(_) | ExprKind::Not(_) | ExprKind::If(_) => true,
+        ExprKind::Scalar(Op::IDiv | Op::IRem, args) => {
+            // Others trap for some dividends.
+            matches!(body.exprs[args[1]].kind, ExprKind::Int(divisor) if divisor != 0 && divisor != -1)
+        }
         ExprKind::Scalar(op, _) => !op.info().traps,
         ExprKind::Length(..) => true,
         ExprKind::Payload(field, _) => field.is_of_shape(),
@@ -94,7 +102,7 @@ pub(crate) fn pure_cost(body: &Body, root: ExprId, limit: u32) -> Option<u32> {
             ExprKind::Constant { .. } => CONSTANT_COST,
             _ => 0,
         };
-        if cost > limit || !is_pure_node(kind) {
+        if cost > limit || !is_pure_node(body, kind) {
             return None;
         }
         body.exprs[expr].for_each_child(|child| pending.push(child));

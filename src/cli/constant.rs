@@ -25,12 +25,18 @@ pub(crate) fn evaluate(text: &str, ty: &HostType, not_literal: &Diagnostics) -> 
         HostType::Tensor { .. } if ty.rank() == 2 => Some(wrapped("from_rows (to_array (map to_array (", ")))")),
         _ => None,
     };
+    // A text that ends the parentheses around it and opens others is none that stands by itself.
+    let by_itself = Wrapped { before: format!("def {NAME} : {ty} = "), text, after: "\n".into() };
+    let whole = |value| match format(NAME, &by_itself.program()) {
+        Ok(_) => Ok(value),
+        Err(errors) => Err(by_itself.errors_in_text(&errors, not_literal).to_string()),
+    };
     let refusal = match as_it_is.value() {
-        Ok(value) => return Ok(value),
+        Ok(value) => return whole(value),
         Err(refusal) => refusal,
     };
     let refusal_as_list = match as_list.as_ref().map(Wrapped::value) {
-        Some(Ok(value)) => return Ok(value),
+        Some(Ok(value)) => return whole(value),
         Some(Err(refusal)) => Some(refusal),
         None => None,
     };

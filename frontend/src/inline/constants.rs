@@ -85,7 +85,7 @@ fn is_small(function: &Function) -> bool {
             ExprKind::Construct(..) | ExprKind::Closure(..) | ExprKind::Constant { .. } => return true,
             _ => {}
         }
-        is_pure_node(&node.kind)
+        is_pure_node(&function.body, &node.kind)
     });
     all && count <= COPIED_NODES_MAX && cost <= COPIED_COST_MAX
 }
@@ -131,7 +131,7 @@ fn is_total(function: &Function) -> bool {
                 array_of.is_some_and(|&of| variable(*array) == Some(of))
             }
             ExprKind::Construct(..) | ExprKind::Closure(..) | ExprKind::Pack(..) => true,
-            kind => is_pure_node(kind),
+            kind => is_pure_node(body, kind),
         };
         if !is_harmless {
             return false;

@@ -37,7 +37,8 @@ pub(super) fn drop_unused(function: &mut Function, meter: &Meter) {
             return;
         }
         let node = &function.body.exprs[expr];
-        let (mut computes, mut within, mut end) = (only_computes_node(&node.kind), Extent::NONE, at + 1);
+        let (mut computes, mut within, mut end) =
+            (only_computes_node(&function.body, &node.kind), Extent::NONE, at + 1);
         node.for_each_child(|child| {
             computes &= only_computes[child];
             within.extend(needed[child]);
@@ -87,11 +88,11 @@ impl Extent {
 }
 
 /// Whether evaluating a node can be told only by its value, if so can its children.
-fn only_computes_node(kind: &ExprKind) -> bool {
+fn only_computes_node(body: &Body, kind: &ExprKind) -> bool {
     let makes =
         matches!(kind, ExprKind::Construct(..) | ExprKind::Closure(..) | ExprKind::Pack(..) | ExprKind::Payload(..));
     let makes = makes || matches!(kind, ExprKind::Detach(_));
-    makes || is_pure_node(kind)
+    makes || is_pure_node(body, kind)
 }
 
 fn forget(body: &Body, root: ExprId, uses: &mut Table<Var, u32>) {

@@ -74,7 +74,7 @@ impl Hoister<'_> {
         let is_whole = is_single || matches!(kind, ExprKind::Constant { .. });
         // Logic and branches stay where control flow is.
         let is_control = matches!(kind, ExprKind::And(_) | ExprKind::Or(_) | ExprKind::If(_) | ExprKind::Not(_));
-        let pure = is_whole && !is_control && is_pure_node(&kind) && found.iter().all(|found| found.pure);
+        let pure = is_whole && !is_control && is_pure_node(self.body, &kind) && found.iter().all(|found| found.pure);
         let level = found.iter().map(|found| found.level).max().unwrap_or(0);
         let own = match kind {
             ExprKind::Scalar(op, _) => scalar_cost(op),
