@@ -149,7 +149,7 @@ macro_rules! define_execute {
                 macro_rules! count_run {
                     () => {
                         if let Some(tier) = tier {
-                            tier.ran(frame.func, mode, counted - fuel);
+                            tier.ran(frame.func, mode, counted.wrapping_sub(fuel));
                             counted = fuel;
                         }
                     };
@@ -248,7 +248,7 @@ macro_rules! define_execute {
                         if fuel < 0 {
                             match self.refill(fuel) {
                                 Ok(slice) => {
-                                    counted += slice - fuel;
+                                    counted = counted.wrapping_add(slice.wrapping_sub(fuel));
                                     fuel = slice;
                                 }
                                 Err(kind) => trap!(kind),
@@ -293,7 +293,7 @@ macro_rules! define_execute {
                         $hand_over();
                         self.exec.fuel = fuel;
                         let outcome = $run;
-                        counted += self.exec.fuel - fuel;
+                        counted = counted.wrapping_add(self.exec.fuel.wrapping_sub(fuel));
                         fuel = self.exec.fuel;
                         match outcome {
                             Ok(given) => given,
@@ -691,7 +691,7 @@ macro_rules! define_execute {
                                 let position = Position(pc.offset_from(stream.code.as_ptr()) as u32);
                                 let place = Place { func: frame.func, mode, position };
                                 let outcome = self.trace(site, args, place, remaining);
-                                counted += self.exec.fuel - fuel;
+                                counted = counted.wrapping_add(self.exec.fuel.wrapping_sub(fuel));
                                 fuel = self.exec.fuel;
                                 if let Err(mut kind) = outcome {
                                     self.add_rounds(&mut kind, (frame.func, position), ints);
