@@ -376,11 +376,12 @@ fn rewrite(writer: &mut Writer<'_>, sum: Sum, is_shared: bool) {
     let mut all = None;
     let mut waiting = (constant != 0).then_some(constant);
     for term in terms {
-        if joins_first && term.found.level > lowest {
-            if let Some(constant) = waiting.take() {
-                let constant = writer.constant(constant);
-                all = Some(writer.plus(all, constant));
-            }
+        if joins_first
+            && term.found.level > lowest
+            && let Some(constant) = waiting.take()
+        {
+            let constant = writer.constant(constant);
+            all = Some(writer.plus(all, constant));
         }
         all = Some(writer.plus(all, term));
     }
