@@ -371,7 +371,6 @@ fn no_memory_is_writable_and_executable() {
     assert_compiled(&module);
 }
 
-/// Both modes of every function, and the adjoints of those that run on small arguments.
 #[test]
 fn what_is_interpreted_is_what_counts() {
     // The way through six tests is what calls take, though code alone would say that one in 64 does.
@@ -402,6 +401,7 @@ fn what_is_interpreted_is_what_counts() {
     }
 }
 
+/// Both modes of every function, and the adjoints of those that run on small arguments.
 #[test]
 fn every_example_is_compiled() {
     let (mut functions, mut gradients) = (0, 0);

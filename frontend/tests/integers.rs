@@ -15,14 +15,11 @@ fn in_inner_loop(index: &str) -> [usize; 4] {
     );
     let module = compile("test.dual", &text).unwrap_or_else(|errors| panic!("{errors}"));
     let (_, f) = module.function("f").expect("the program defines it");
-    // The inner loop's head is the last one.
     let ops: Vec<Op> = f.body.code.iter().map(|inst| inst.op).collect();
-    let branch = |op: &Op| matches!(op, Op::Branch);
-    let inner = ops.iter().enumerate().filter(|(_, op)| branch(op)).map(|(at, _)| at);
-    let inner: Vec<usize> = inner.collect();
-    let longest =
-        inner.windows(2).max_by_key(|pair| ops[pair[0]..pair[1]].iter().filter(|&&op| op == Op::Elem).count());
-    let pair = longest.expect("there are two loops");
+    let branches: Vec<usize> = (0..ops.len()).filter(|&at| ops[at] == Op::Branch).collect();
+    // The loads are between the branch into the inner loop and the one that ends a round of it.
+    let loads = |pair: &&[usize]| ops[pair[0]..pair[1]].iter().filter(|&&op| op == Op::Elem).count();
+    let pair = branches.windows(2).max_by_key(loads).expect("there are two loops");
     let count = |wanted: &[Op]| ops[pair[0]..pair[1]].iter().filter(|op| wanted.contains(op)).count();
     [count(&[Op::IAdd, Op::ISub, Op::INeg]), count(&[Op::IMul]), count(&[Op::IDiv]), count(&[Op::IShr])]
 }
@@ -54,6 +51,22 @@ fn loads_and_traps_stay_in_their_order() {
         let error = f.call(&[ints(&a), ints(&b), Value::Int(0)]).unwrap_err().to_string();
         assert!(error.contains(&format!("test.dual:1:{column}")), "{error}");
     }
+}
+
+#[test]
+fn what_a_term_binds_is_read_after_it() {
+    // Where the loads are one, the second is what the first is bound to. The array that is taken in has the sums put
+    // together once more.
+    let text = "def f (a : Array Int) (n : Int) : Int =
+        let b = [| -(a[i] * i) + (a[i] * i) + a[i] - i - 1 for i < n |] in
+        loop s = 0 for j < n do s * 3 + b[j]";
+    let engine = Engine::new(Config::default());
+    let module = Module::new(&engine, compile("test.dual", text).unwrap()).unwrap();
+    let f = module.function("f").expect("the program defines it");
+    let a = [7, -2, i64::MAX, 11];
+    let expected = (0..4).fold(0i64, |s, j| s.wrapping_mul(3).wrapping_add(a[j].wrapping_sub(j as i64 + 1)));
+    let a = Value::Array(a.map(Value::Int).into());
+    assert_eq!(f.call(&[a, Value::Int(4)]), Ok(Value::Int(expected)));
 }
 
 /// An expression of the variables of two loops and of two parameters.

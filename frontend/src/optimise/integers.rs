@@ -61,6 +61,8 @@ pub(super) fn simplify(function: &mut Function, lists: &mut TypeLists, meter: &M
 struct Found {
     level: usize,
     pure: bool,
+    /// Whether something may be bound in it, which what comes later may read.
+    binds: bool,
 }
 
 /// A number that is added, or subtracted.
@@ -100,15 +102,15 @@ impl Finder<'_> {
     fn expr(&mut self, expr: ExprId, depth: usize) -> Found {
         if !self.meter.step(self.body.exprs[expr].origin.span) {
             self.sums.clear();
-            return Found { level: depth, pure: false };
+            return Found { level: depth, pure: false, binds: true };
         }
         crate::stack::grown(|| self.expr_here(expr, depth))
     }
 
     fn expr_here(&mut self, expr: ExprId, depth: usize) -> Found {
-        let stays = Found { level: depth, pure: false };
+        let stays = Found { level: depth, pure: false, binds: true };
         match self.body.exprs[expr].kind.clone() {
-            ExprKind::Var(var) => Found { level: self.levels[var], pure: true },
+            ExprKind::Var(var) => Found { level: self.levels[var], pure: true, binds: false },
             ExprKind::Block(bindings, value) => {
                 for binding in bindings {
                     let found = self.expr(binding.value, depth);
@@ -159,16 +161,17 @@ impl Finder<'_> {
             kind => {
                 let mut children: SmallVec<[ExprId; 3]> = SmallVec::new();
                 self.body.exprs[expr].for_each_child(|child| children.push(child));
-                let mut level = 0;
+                let (mut level, mut binds) = (0, false);
                 let mut pure = is_pure_node(self.body, &kind)
                     && !matches!(kind, ExprKind::And(_) | ExprKind::Or(_) | ExprKind::If(_) | ExprKind::Not(_));
                 for child in children {
                     let found = self.expr(child, depth);
                     level = level.max(found.level);
                     pure &= found.pure;
+                    binds |= found.binds;
                 }
                 self.halve(expr);
-                if pure { Found { level, pure } } else { stays }
+                Found { level: if pure { level } else { depth }, pure, binds }
             }
         }
     }
@@ -181,10 +184,12 @@ impl Finder<'_> {
         let mut sum = Sum { expr, depth, terms: Vec::new(), constant: 0, operations: 0, inner: 0 };
         let level = self.gather(expr, false, &mut sum);
         let pure = sum.terms.iter().all(|term| term.found.pure);
-        if sum.terms.len() <= TERMS_MAX {
+        let binds = sum.terms.iter().any(|term| term.found.binds);
+        // A variable that one term binds may be another one.
+        if sum.terms.len() <= TERMS_MAX && !binds {
             self.sums.push(sum);
         }
-        Found { level, pure }
+        Found { level, pure, binds }
     }
 
     /// Takes a sum apart. Returns in how many loops it is by its variables.
@@ -334,7 +339,8 @@ impl Writer<'_> {
     /// Adds a term to what there is.
     fn plus(&mut self, all: Option<Term>, term: Term) -> Term {
         let Some(all) = all else { return term };
-        let found = Found { level: all.found.level.max(term.found.level), pure: all.found.pure && term.found.pure };
+        let (one, other) = (all.found, term.found);
+        let found = Found { level: one.level.max(other.level), pure: one.pure && other.pure, binds: false };
         let (op, args) = match (all.negative, term.negative) {
             (false, false) | (true, true) => (Op::IAdd, [all.expr, term.expr]),
             (false, true) => (Op::ISub, [all.expr, term.expr]),
@@ -348,7 +354,7 @@ impl Writer<'_> {
     fn constant(&mut self, value: i64) -> Term {
         let size = Atom::Int(value.wrapping_abs());
         let expr = self.body.atom(size, self.origin, self.lists);
-        Term { expr, negative: value < 0, found: Found { level: 0, pure: true } }
+        Term { expr, negative: value < 0, found: Found { level: 0, pure: true, binds: false } }
     }
 }
 
