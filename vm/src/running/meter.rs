@@ -115,7 +115,7 @@ impl<'a> Meter<'a> {
 
     /// Whether the execution is to stop.
     #[inline]
-    fn poll(&self, unwinding: Duration) -> Result<(), TrapKind> {
+    pub(crate) fn poll(&self, unwinding: Duration) -> Result<(), TrapKind> {
         if self.account.is_stopped() || self.halt.is_some_and(Halt::is_halted) {
             return Err(TrapKind::Cancelled);
         }

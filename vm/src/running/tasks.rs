@@ -32,6 +32,9 @@ use crate::trap::{Limit, TrapKind};
 use crate::word::Slot;
 use stolen::{Ended, Waiting, run_stolen};
 
+/// Tasks that an execution runs between two looks at the clock. Small ones take the time of hundreds of instructions
+/// each, so that those of one slice of fuel may take tens of milliseconds.
+const TASKS_BETWEEN_POLLS: u64 = 256;
 /// A parallel map has at most this many tasks.
 const MAP_TASKS_MAX: u64 = 256;
 /// Where threads take halves from each other in turn, as in a long chain of forks, executions nest on the stacks of
@@ -554,7 +557,8 @@ impl Worker {
             } else {
                 Ok(())
             };
-            begun.map_err(TrapKind::from).and_then(|()| {
+            let polled = if tasks_before.is_multiple_of(TASKS_BETWEEN_POLLS) { self.poll() } else { Ok(()) };
+            begun.map_err(TrapKind::from).and(polled).and_then(|()| {
                 self.run_callee(func, base, fork.remaining)?;
                 if fork.mode.is_recording() {
                     self.end_task(fork, node, base)?;

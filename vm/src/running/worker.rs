@@ -23,6 +23,7 @@ use crate::sweep::Sweep;
 use crate::tape::Tape;
 use crate::trap::TrapKind;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A worker. Native code gets a pointer to it as its context and reads and writes fields at their offsets
 /// ([`crate::native::layout`]).
@@ -237,12 +238,31 @@ impl Worker {
     /// **Running**, as for [`Execution::info`].
     #[cold]
     pub(crate) unsafe fn refill(&mut self, left: i64) -> Result<i64, TrapKind> {
-        let exec = &mut self.exec;
         // SAFETY: **Running**; no other reference to the meter lives while this one does.
         unsafe {
-            let in_use = || self.stacks.native.ground().bytes_in_use();
-            let unwinding = exec.account().unwinding(in_use, exec.forked);
-            (*exec.meter).refill(left, unwinding)
+            let unwinding = self.unwinding();
+            (*self.exec.meter).refill(left, unwinding)
         }
+    }
+
+    /// Whether the execution may go on, which it asks between two slices of fuel.
+    ///
+    /// # Safety
+    /// **Running**, as for [`Execution::info`].
+    #[cold]
+    pub(super) unsafe fn poll(&self) -> Result<(), TrapKind> {
+        // SAFETY: promised by the caller.
+        unsafe { self.exec.meter().poll(self.unwinding()) }
+    }
+
+    /// How long it would take to leave all frames from here.
+    ///
+    /// # Safety
+    /// **Running**, as for [`Execution::info`].
+    #[inline]
+    unsafe fn unwinding(&self) -> Duration {
+        let in_use = || self.stacks.native.ground().bytes_in_use();
+        // SAFETY: promised by the caller.
+        unsafe { self.exec.account().unwinding(in_use, self.exec.forked) }
     }
 }

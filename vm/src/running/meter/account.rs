@@ -14,8 +14,9 @@ use crate::trap::{Limit, TrapKind};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What it takes to leave a KiB of frames, some ten calls or half a fork, most of it waiting for memory.
-const UNWINDING_NS_PER_KIB: u64 = 350;
+/// What it takes to leave a KiB of frames, some ten calls or a fifth of a fork, most of it waiting for memory: between
+/// 350 and 500 on machines that were tried.
+const UNWINDING_NS_PER_KIB: u64 = 600;
 /// What it takes to give a KiB back to the system.
 const FREEING_NS_PER_KIB: u64 = 80;
 /// What it takes to write a KiB, on pages that the system has to find and clear first.
