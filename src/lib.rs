@@ -340,7 +340,7 @@ pub use vm::sparse::{
     CompressedColumns, Coordinates, GaussNewton, HessianSparsity, JacobianSparsity, LagrangianHvp, Pattern,
     SparseHessian, SparseJacobian, SparseLagrangian, SparseMatrix, SparsityError,
 };
-pub use vm::trap::{HostCause, Limit, NonFinite, TraceFrame, Trap, TrapKind};
+pub use vm::trap::{HostCause, HostFailure, Limit, NonFinite, OtherShape, TraceFrame, Trap, TrapKind};
 pub use vm::typed::{Matrix, ShapeMismatch, Tensor, TypeMismatch};
 pub use vm::value::{ArgumentError, Value};
 

@@ -75,10 +75,7 @@ fn a_host_and_a_program_that_call_each_other_end_before_the_stack_of_the_thread(
             // It was the thread's own affair, and it is over.
             assert_eq!(main.call(&[Value::Real(3.0)]).unwrap_or_else(|error| panic!("{error}")), Value::Real(3.0));
             let error = main.call(&[Value::Real(1000.0)]).unwrap_err();
-            let TrapKind::Host { cause: Some(cause), .. } = &error.trap().expect("it traps").kind else {
-                panic!("{error}")
-            };
-            assert!(cause.downcast_ref::<Error>().is_some_and(|inner| inner.trap().is_some()), "{error}");
+            assert!(cause_of::<Error>(&error).is_some_and(|inner| inner.trap().is_some()), "{error}");
         }
     }
 }
@@ -215,19 +212,21 @@ fn a_host_that_cancels_its_run_is_heard() {
         );
         let options = CallOptions::default().cancelled_by(&handle);
         let error = main_of(THROUGH, &linker, jit, 1).call_with(&[Value::Real(1.0)], &options).unwrap_err();
-        let TrapKind::Host { cause: Some(cause), .. } = &error.trap().expect("it traps").kind else {
-            panic!("{error}")
-        };
-        assert!(cause.downcast_ref::<std::io::Error>().is_some(), "{error}");
+        assert!(cause_of::<std::io::Error>(&error).is_some(), "{error}");
     }
+}
+
+/// What a function of the host's has failed with, if it is of this type.
+fn cause_of<E: std::error::Error + 'static>(error: &Error) -> Option<&E> {
+    let TrapKind::Host(failure) = &error.trap()?.kind else { return None };
+    failure.cause.as_ref()?.downcast_ref()
 }
 
 /// The limit of which a call inside of the host's function has told.
 fn inner_limit(error: &Error) -> Limit {
-    let kind = |error: &Error| error.trap().unwrap_or_else(|| panic!("{error}")).kind.clone();
-    let TrapKind::Host { cause: Some(cause), .. } = kind(error) else { panic!("{error}") };
-    let TrapKind::Limit(limit) = kind(cause.downcast_ref().expect("it is the machine's")) else { panic!("{error}") };
-    limit
+    let inner = cause_of::<Error>(error).and_then(Error::trap);
+    let Some(TrapKind::Limit(limit)) = inner.map(|trap| &trap.kind) else { panic!("{error}") };
+    *limit
 }
 
 #[test]

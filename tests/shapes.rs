@@ -69,8 +69,8 @@ fn agreed(loaded: &Loaded, def: &ModuleDef, name: &str, args: &[Value]) -> Resul
 /// The two shapes of which one should be the other, in order.
 #[track_caller]
 fn shapes(kind: &TrapKind) -> [&str; 2] {
-    let TrapKind::OtherShape { expected, found } = kind else { panic!("{kind}") };
-    let mut shapes = [expected.as_str(), found];
+    let TrapKind::OtherShape(shapes) = kind else { panic!("{kind}") };
+    let mut shapes = [shapes.expected.as_str(), &shapes.found];
     shapes.sort_unstable();
     shapes
 }

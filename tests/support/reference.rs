@@ -14,7 +14,7 @@ use builders::Builder;
 use dualvm_vm::isa::{Bank, Op, Operand, Reg, Role};
 use dualvm_vm::math;
 use dualvm_vm::module::{ModuleDef, TypeDef};
-use dualvm_vm::trap::TrapKind;
+use dualvm_vm::trap::{OtherShape, TrapKind};
 use operators::Rule;
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -247,7 +247,7 @@ impl<N: Number> Val<N> {
             _ => panic!("data of one type was expected"),
         };
         let [expected, found] = shapes;
-        if expected == found { Ok((parts, others)) } else { Err(TrapKind::OtherShape { expected, found }) }
+        if expected == found { Ok((parts, others)) } else { Err(TrapKind::OtherShape(OtherShape { expected, found }.into())) }
     }
     /// Two structures of one shape as one, read as trees.
     fn zip(&self, other: &Self, real: &mut dyn FnMut(&N, &N) -> N) -> Self {

@@ -59,8 +59,9 @@ pub enum Limit {
 /// let RunError::Trap(trap) = module.function("main").ok_or("no such function")?.call(&[]).unwrap_err() else {
 ///     unreachable!("the host's function gives an error")
 /// };
-/// let TrapKind::Host { message, cause: Some(cause), .. } = &trap.kind else { unreachable!("it is one of Rust's") };
-/// assert_eq!(message, "invalid digit found in string");
+/// let TrapKind::Host(failure) = &trap.kind else { unreachable!("it is the function that has failed") };
+/// assert_eq!(failure.message, "invalid digit found in string");
+/// let cause = failure.cause.as_ref().ok_or("it is one of Rust's")?;
 /// assert!(cause.downcast_ref::<ParseIntError>().is_some());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -86,6 +87,41 @@ impl HostCause {
 impl PartialEq for HostCause {
     fn eq(&self, _: &HostCause) -> bool {
         true
+    }
+}
+
+/// What a function of the host's has failed with.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub struct HostFailure {
+    /// What the program calls the function.
+    pub function: String,
+    /// What it says.
+    pub message: String,
+    /// The host's own error, if it is one of Rust's.
+    pub cause: Option<HostCause>,
+}
+
+impl HostFailure {
+    #[cold]
+    pub(crate) fn new(function: &str, message: String, cause: Option<HostCause>) -> TrapKind {
+        TrapKind::Host(Box::new(HostFailure { function: function.to_owned(), message, cause }))
+    }
+}
+
+/// Two shapes that should be the same.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OtherShape {
+    /// That of what a tangent or a cotangent belongs to.
+    pub expected: String,
+    /// That of the tangent or the cotangent.
+    pub found: String,
+}
+
+impl OtherShape {
+    #[cold]
+    pub(crate) fn new(expected: String, found: String) -> TrapKind {
+        TrapKind::OtherShape(Box::new(OtherShape { expected, found }))
     }
 }
 
@@ -147,23 +183,11 @@ pub enum TrapKind {
         order: u32,
     },
     /// A tangent or a cotangent is not of the shape of what it belongs to.
-    OtherShape {
-        /// What it belongs to.
-        expected: String,
-        /// What it is.
-        found: String,
-    },
+    OtherShape(Box<OtherShape>),
     /// The program stopped itself, with this message.
     Message(String),
     /// A function of the host's gave an error, or panicked.
-    Host {
-        /// What the program calls it.
-        function: String,
-        /// What it says.
-        message: String,
-        /// The host's own error, if it is one of Rust's.
-        cause: Option<HostCause>,
-    },
+    Host(Box<HostFailure>),
     /// A derivative was asked for of a function of the host's that has none of this order.
     HostDerivative {
         /// What the program calls it.
@@ -181,6 +205,9 @@ pub enum TrapKind {
     /// The host cancelled the run.
     Cancelled,
 }
+
+// Whatever may stop a run has room for one on its stack, the interpreter in some thirty places.
+const _: () = assert!(size_of::<TrapKind>() <= 32);
 
 impl fmt::Display for TrapKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -212,14 +239,15 @@ impl fmt::Display for TrapKind {
             TrapKind::TooLargeToDerive { order } => {
                 write!(f, "a function is too large to be differentiated {order} times in forward mode")
             }
-            TrapKind::OtherShape { expected, found } => {
+            TrapKind::OtherShape(shapes) => {
                 write!(
                     f,
-                    "a tangent or cotangent must have the shape of what it belongs to: it is {found}, and that is {expected}"
+                    "a tangent or cotangent must have the shape of what it belongs to: it is {}, and that is {}",
+                    shapes.found, shapes.expected
                 )
             }
             TrapKind::Message(text) => write!(f, "{text}"),
-            TrapKind::Host { function, message, .. } => write!(f, "the host's function `{function}`: {message}"),
+            TrapKind::Host(failure) => write!(f, "the host's function `{}`: {}", failure.function, failure.message),
             TrapKind::HostDerivative { function, order: 1 } => {
                 write!(f, "the host's function `{function}` has no derivative, and one is asked for")
             }

@@ -239,8 +239,8 @@ fn raise(py: Python<'_>, error: &Error, module: Option<&Module>) -> PyErr {
 /// What a function of the host's has raised, if it was that.
 fn host_error(py: Python<'_>, error: &Error) -> Option<PyErr> {
     let ErrorKind::Trap(trap) = error.kind() else { return None };
-    let TrapKind::Host { cause: Some(cause), .. } = &trap.kind else { return None };
-    cause.downcast_ref::<PyErr>().map(|error| error.clone_ref(py))
+    let TrapKind::Host(failure) = &trap.kind else { return None };
+    failure.cause.as_ref()?.downcast_ref::<PyErr>().map(|error| error.clone_ref(py))
 }
 
 impl Report {

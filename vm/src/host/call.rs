@@ -3,7 +3,7 @@
 use crate::engine::{CallOptions, Limits};
 use crate::flat::{FlatValue, LeafKind};
 use crate::running::meter::Account;
-use crate::trap::{HostCause, TrapKind};
+use crate::trap::{HostCause, HostFailure, TrapKind};
 use std::any::Any;
 use std::cell::Cell;
 use std::fmt;
@@ -40,7 +40,7 @@ impl HostError {
     /// What becomes of it in a call of this function.
     pub(crate) fn trap(self, function: &str) -> TrapKind {
         match self.0 {
-            Reason::Text(message, cause) => TrapKind::Host { function: function.to_owned(), message, cause },
+            Reason::Text(message, cause) => HostFailure::new(function, message, cause),
             Reason::Stop(kind) => kind,
         }
     }

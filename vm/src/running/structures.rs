@@ -14,7 +14,7 @@ use super::worker::Worker;
 use crate::bytecode::isa::Bank;
 use crate::memory::heap::{self, ARRAY_HEADER, Fields, LEN, Ref, planes};
 use crate::running::meter::Watch;
-use crate::trap::TrapKind;
+use crate::trap::{OtherShape, TrapKind};
 use crate::word::{Owner, Slot, Word};
 use rustc_hash::FxHashMap;
 
@@ -559,7 +559,7 @@ unsafe fn is_worth_remembering(object: Ref) -> bool {
 /// Both are complete objects.
 pub(crate) unsafe fn other_shape(pair: [Ref; 2]) -> TrapKind {
     // SAFETY: promised by the caller.
-    unsafe { TrapKind::OtherShape { expected: describe(pair[0]), found: describe(pair[1]) } }
+    unsafe { OtherShape::new(describe(pair[0]), describe(pair[1])) }
 }
 
 /// What an object is, for people.

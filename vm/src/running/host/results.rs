@@ -7,7 +7,7 @@ use crate::embedding::convert::Maker;
 use crate::host::{Form, HostError, LinkedHost, Part, Sink};
 use crate::memory::heap::{self, ARRAY_HEADER, LEN, Ref};
 use crate::running::registers::Registers;
-use crate::trap::TrapKind;
+use crate::trap::OtherShape;
 use crate::word::Word;
 use smallvec::SmallVec;
 use std::hash::Hasher;
@@ -219,5 +219,5 @@ fn no_tensor(part: Part, shape: &[i64], len: usize) -> HostError {
 /// A derivative is not of the shape of what it belongs to.
 #[cold]
 fn other_shape(expected: String, found: String) -> HostError {
-    HostError::new(TrapKind::OtherShape { expected, found })
+    HostError::new(OtherShape::new(expected, found))
 }
