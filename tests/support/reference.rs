@@ -247,7 +247,11 @@ impl<N: Number> Val<N> {
             _ => panic!("data of one type was expected"),
         };
         let [expected, found] = shapes;
-        if expected == found { Ok((parts, others)) } else { Err(TrapKind::OtherShape(OtherShape { expected, found }.into())) }
+        if expected == found {
+            Ok((parts, others))
+        } else {
+            Err(TrapKind::OtherShape(OtherShape { expected, found }.into()))
+        }
     }
     /// Two structures of one shape as one, read as trees.
     fn zip(&self, other: &Self, real: &mut dyn FnMut(&N, &N) -> N) -> Self {

@@ -4,4 +4,5 @@ pub(crate) mod heap;
 pub(crate) mod idle;
 pub(crate) mod kept;
 pub(crate) mod pool;
+pub(crate) mod prefetch;
 pub(crate) mod stack;
