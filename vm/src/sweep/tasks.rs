@@ -140,9 +140,9 @@ impl Sweep {
         frame: &mut OpenTask<'a>,
         fork: &ForkNode,
     ) -> Result<(), TrapKind> {
-        // Forks stand in memory in the order in which they are swept, but for those whose later half is the heavier one.
-        // Trees of tiny tasks are larger than any cache, and lead from one to the next. One fork more is on its way when
-        // this one has been swept.
+        // Forks stand in memory in the order in which they are swept, but for those whose later half is the heavier
+        // one. Trees of tiny tasks are larger than any cache, and lead from one to the next. One fork more is on its
+        // way when this one has been swept.
         prefetch(ptr::from_ref(fork).cast::<u8>().wrapping_add(2 * FORK_BYTES), FORK_BYTES);
         // SAFETY: the run has ended, so the tree is complete.
         let nodes = unsafe { fork.tasks() };
