@@ -104,7 +104,7 @@ pub struct HostFailure {
 
 impl HostFailure {
     #[cold]
-    pub(crate) fn new(function: &str, message: String, cause: Option<HostCause>) -> TrapKind {
+    pub(crate) fn trap(function: &str, message: String, cause: Option<HostCause>) -> TrapKind {
         TrapKind::Host(Box::new(HostFailure { function: function.to_owned(), message, cause }))
     }
 }
@@ -120,7 +120,7 @@ pub struct OtherShape {
 
 impl OtherShape {
     #[cold]
-    pub(crate) fn new(expected: String, found: String) -> TrapKind {
+    pub(crate) fn trap(expected: String, found: String) -> TrapKind {
         TrapKind::OtherShape(Box::new(OtherShape { expected, found }))
     }
 }

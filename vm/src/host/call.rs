@@ -40,7 +40,7 @@ impl HostError {
     /// What becomes of it in a call of this function.
     pub(crate) fn trap(self, function: &str) -> TrapKind {
         match self.0 {
-            Reason::Text(message, cause) => HostFailure::new(function, message, cause),
+            Reason::Text(message, cause) => HostFailure::trap(function, message, cause),
             Reason::Stop(kind) => kind,
         }
     }

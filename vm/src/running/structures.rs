@@ -559,7 +559,7 @@ unsafe fn is_worth_remembering(object: Ref) -> bool {
 /// Both are complete objects.
 pub(crate) unsafe fn other_shape(pair: [Ref; 2]) -> TrapKind {
     // SAFETY: promised by the caller.
-    unsafe { OtherShape::new(describe(pair[0]), describe(pair[1])) }
+    unsafe { OtherShape::trap(describe(pair[0]), describe(pair[1])) }
 }
 
 /// What an object is, for people.

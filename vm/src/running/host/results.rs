@@ -219,5 +219,5 @@ fn no_tensor(part: Part, shape: &[i64], len: usize) -> HostError {
 /// A derivative is not of the shape of what it belongs to.
 #[cold]
 fn other_shape(expected: String, found: String) -> HostError {
-    HostError::new(OtherShape::new(expected, found))
+    HostError::new(OtherShape::trap(expected, found))
 }
