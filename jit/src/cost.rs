@@ -309,7 +309,8 @@ impl Measure<'_> {
         let words: u64 = site.outputs.iter().map(|&(_, output)| word(output)).sum();
         let pushed = if site.push.is_some() { 16 } else { 0 };
         let imports = if site.arrays.is_empty() { 0 } else { 20 + 8 * site.arrays.len() as u64 };
-        54 + 3 * self.inputs(site) + once + words + pushed + imports
+        let kept = if site.kept.is_empty() { 0 } else { 8 + 3 * site.kept.len() as u64 };
+        54 + 3 * self.inputs(site) + once + words + pushed + imports + kept
     }
 }
 

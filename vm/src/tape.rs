@@ -239,6 +239,12 @@ impl Tape {
         }
     }
 
+    /// Sees that there is room for so many more cells.
+    #[inline(always)]
+    pub(crate) fn room_to_keep(&mut self, cells: usize) -> Result<(), Limit> {
+        if self.slabs.kept.has_room(cells) { Ok(()) } else { self.make_room_to_keep() }
+    }
+
     /// Makes room for more cells.
     #[cold]
     pub(crate) fn make_room_to_keep(&mut self) -> Result<(), Limit> {

@@ -167,6 +167,7 @@ impl Function<'_, '_> {
     pub(super) fn loop_end(&mut self, number: Site<LoopSite>) {
         let site = &self.stream.loops[number];
         let inputs = self.loop_inputs(site);
+        let kept: Vec<Value> = site.kept.iter().map(|&register| self.reference(register)).collect();
         let activity = inputs.iter().fold(None, |all, &input| Some(self.either(all, input)));
         let zero = self.emit.int(0);
         let (record, done) = (self.emit.b.create_block(), self.emit.b.create_block());
@@ -185,7 +186,7 @@ impl Function<'_, '_> {
         self.emit.branch(activity.unwrap_or(zero), record, &[], done, &constants);
 
         self.emit.enter(record);
-        let (first, pushed) = self.complete_record(site, &inputs);
+        let (first, pushed) = self.complete_record(site, &inputs, &kept);
         self.import_arrays(site, &inputs, number.index());
         let mut words: Vec<BlockArg> = Vec::with_capacity(count);
         for &(_, offset, mask) in &slots {
@@ -214,11 +215,40 @@ impl Function<'_, '_> {
         }
     }
 
+    /// Keeps arrays for the open record. Returns their cells.
+    pub(super) fn keep(&mut self, arrays: &[Value]) -> Vec<Value> {
+        if arrays.is_empty() {
+            return Vec::new();
+        }
+        let bytes = (size_of::<u64>() * arrays.len()) as i64;
+        let (slow, ready) = (self.emit.cold_block(), self.emit.b.create_block());
+        let place = self.emit.b.append_block_param(ready, I64);
+        let top = self.emit.load(I64, self.context, layout::KEPT_TOP);
+        let end = self.emit.load(I64, self.context, layout::KEPT_END);
+        let free = self.emit.b.ins().isub(end, top);
+        let full = self.emit.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, free, bytes);
+        self.emit.branch(full, slow, &[], ready, &[top.into()]);
+        self.emit.enter(slow);
+        let status = self.emit.call_cold(Helper::KeepRoom, &[self.context]);
+        self.trap_if(status, |_| ());
+        let top = self.emit.load(I64, self.context, layout::KEPT_TOP);
+        self.emit.b.ins().jump(ready, &[top.into()]);
+        self.emit.enter(ready);
+        let next = self.emit.b.ins().iadd_imm_s(place, bytes);
+        self.emit.store(next, self.context, layout::KEPT_TOP);
+        let cell_of = |(n, &array): (usize, &Value)| {
+            self.emit.store(array, place, (size_of::<u64>() * n) as i32);
+            self.emit.b.ins().iadd_imm_s(place, (size_of::<u64>() * n) as i64)
+        };
+        arrays.iter().enumerate().map(cell_of).collect()
+    }
+
     /// Writes what follows the entries of a loop's record. Returns the first output slot, and the first slot of what
     /// was pushed if that depends on anything.
-    fn complete_record(&mut self, site: &LoopSite, inputs: &[Value]) -> (Value, Option<Value>) {
+    fn complete_record(&mut self, site: &LoopSite, inputs: &[Value], kept: &[Value]) -> (Value, Option<Value>) {
         let open = self.open_loop;
         let layout = site.layout;
+        let cells = self.keep(kept);
         self.loop_room(layout.tail_bytes());
         let start = self.emit.b.use_var(open.top);
         let top = self.emit.b.ins().iadd_imm_s(start, layout.tail_bytes() as i64);
@@ -234,6 +264,9 @@ impl Function<'_, '_> {
         let pushed = site.push.filter(|push| push.mask != 0).map(|push| self.pushed_slots(push, inputs, iterations));
 
         self.store_numbers(start, 0, layout.once, [&site.once_reals, &site.once_ints]);
+        for (n, &cell) in (site.once_ints.len()..).zip(&cells) {
+            self.emit.b.ins().store(UNALIGNED, cell, start, layout.once.int(n) as i32);
+        }
         for (n, value) in inputs.iter().copied().chain(pushed).enumerate() {
             self.emit.b.ins().istore32(UNALIGNED, value, start, layout.slot(n) as i32);
         }

@@ -172,22 +172,8 @@ impl Function<'_, '_> {
         let active = self.emit.b.use_var(self.open_loop.active);
         self.emit.branch(active, keep, &[], done, &[none.into()]);
         self.emit.enter(keep);
-        let (slow, ready) = (self.emit.cold_block(), self.emit.b.create_block());
-        let place = self.emit.b.append_block_param(ready, I64);
-        let top = self.emit.load(I64, self.context, layout::KEPT_TOP);
-        let end = self.emit.load(I64, self.context, layout::KEPT_END);
-        let full = self.emit.b.ins().icmp(IntCC::Equal, top, end);
-        self.emit.branch(full, slow, &[], ready, &[top.into()]);
-        self.emit.enter(slow);
-        let status = self.emit.call_cold(Helper::KeepRoom, &[self.context]);
-        self.trap_if(status, |_| ());
-        let top = self.emit.load(I64, self.context, layout::KEPT_TOP);
-        self.emit.b.ins().jump(ready, &[top.into()]);
-        self.emit.enter(ready);
-        self.emit.store(array, place, 0);
-        let next = self.emit.b.ins().iadd_imm_s(place, 8);
-        self.emit.store(next, self.context, layout::KEPT_TOP);
-        self.emit.b.ins().jump(done, &[place.into()]);
+        let kept = self.keep(&[array])[0];
+        self.emit.b.ins().jump(done, &[kept.into()]);
         self.emit.enter(done);
         self.set_int(dst.0, cell);
     }

@@ -11,7 +11,7 @@ use crate::derivation::graph::{Graph, Node, NodeId, bank_of};
 pub(crate) struct Plan {
     pub(crate) saved_reals: Vec<NodeId>,
     pub(crate) saved_ints: Vec<NodeId>,
-    /// Reals that are loaded again.
+    /// Reals that are loaded again, the last one first.
     pub(crate) loaded: Vec<NodeId>,
     pub(crate) needed: Vec<bool>,
 }
@@ -22,13 +22,13 @@ impl Plan {
         Plan::with_loads(graph, primal_len, results, free, &|_| None)
     }
 
-    /// The same, where there are reals that can be loaded again if two integers are at hand.
-    pub(crate) fn with_loads(
+    /// The same, where there are reals that can be loaded again if the nodes that `loads` names for them are at hand.
+    pub(crate) fn with_loads<'l>(
         graph: &Graph,
         primal_len: usize,
         results: &[NodeId],
         free: &dyn Fn(NodeId) -> bool,
-        loads: &dyn Fn(NodeId) -> Option<[NodeId; 2]>,
+        loads: &dyn Fn(NodeId) -> Option<&'l [NodeId]>,
     ) -> Plan {
         let mut needed = vec![false; graph.len()];
         for id in results {

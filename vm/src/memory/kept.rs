@@ -92,13 +92,21 @@ impl Kept {
         Some(cell)
     }
 
-    /// Makes room for more cells.
+    /// Whether there is room for so many cells.
+    #[inline(always)]
+    pub(crate) fn has_room(&self, cells: usize) -> bool {
+        self.end.addr() - self.top.addr() >= cells * size_of::<Ref>()
+    }
+
+    /// Makes room for more cells, as many as a record may ask for at once.
     #[cold]
     #[inline(never)]
     pub(crate) fn make_room(&mut self) {
         self.close();
         let chunk = self.spare.pop().unwrap_or_else(Chunk::new);
         self.chunks.push((chunk, 0));
+        // So that the next run finds room for it there.
+        self.spare.reserve(self.chunks.len().min(SPARE_MAX));
         self.open();
     }
 

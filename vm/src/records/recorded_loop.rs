@@ -6,8 +6,9 @@
 //! it once per iteration, from the last to the first, with the adjoints of the state in registers.
 //!
 //! What doesn't change in the loop is saved once per record, and so is an *induction* register, one that an iteration
-//! changes by an amount that the loop doesn't change: its value at the end tells all others. What the adjoint needs
-//! besides, and can't compute from these, is saved per iteration.
+//! changes by an amount that the loop doesn't change: its value at the end tells all others. Elements of arrays through
+//! which these lead are loaded again: the record keeps the arrays. What the adjoint needs besides, and can't compute
+//! from these, is saved per iteration.
 //!
 //! Both [`LoopSite`] and [`LoopCode`] are plain data: interpreter and native code write and read the same records.
 
@@ -26,6 +27,7 @@ pub(crate) use plan::LoopPlan;
 
 use crate::bytecode::isa::Reg;
 use crate::code::{InSite, Inst, Leads, Position, Sites, Stream};
+use crate::memory::heap::Ref;
 use crate::records::segment::OutputWord;
 use crate::records::{Kind, Writer};
 use crate::word::Slot;
@@ -49,6 +51,9 @@ pub struct LoopSite {
     pub once_reals: Box<[u16]>,
     /// Integer registers that are saved when the loop ends: induction registers, then those that it doesn't change.
     pub once_ints: Box<[u16]>,
+    /// Reference registers of arrays that the record keeps: the sweep loads elements again. Their cells are saved once,
+    /// after the integers.
+    pub kept: Box<[u16]>,
     /// Where the parts of a record stand.
     pub layout: LoopLayout,
     /// The registers that have a word when the loop ends; never a `Copy`. Masks cover the inputs, then the arrays.
@@ -86,7 +91,7 @@ impl InSite for LoopSite {
         self.outputs.iter().for_each(|&(index, _)| visit(Reg::real(index), false));
         self.entry_ints.iter().chain(&self.once_ints).for_each(|&index| visit(Reg::int(index), false));
         let builder = self.push.iter().map(|push| &push.builder);
-        self.arrays.iter().chain(builder).for_each(|&index| visit(Reg::reference(index), false));
+        self.arrays.iter().chain(&self.kept).chain(builder).for_each(|&index| visit(Reg::reference(index), false));
     }
 }
 
@@ -113,14 +118,15 @@ impl LoopSite {
         unsafe { Writer::new(start).numbers([&self.entry_reals, &self.entry_ints], reals, ints) };
     }
 
-    /// Writes what follows the entries: `slots` are those of the inputs, first ones of the arrays, and that of what was
-    /// pushed.
+    /// Writes what follows the entries: `cells` are those of the kept arrays, `slots` those of the inputs, first ones
+    /// of the arrays, and that of what was pushed.
     ///
     /// # Safety
     /// There is room for it; the frame has the site's registers.
     pub(crate) unsafe fn write_tail(
         &self,
         start: *mut u8,
+        cells: impl Iterator<Item = *const Ref>,
         slots: impl Iterator<Item = Slot>,
         (iterations, entries): (u64, u32),
         first: Slot,
@@ -130,6 +136,7 @@ impl LoopSite {
         unsafe {
             let mut writer = Writer::new(start);
             writer.numbers([&self.once_reals, &self.once_ints], reals, ints);
+            cells.for_each(|cell| writer.wide(cell.expose_provenance() as u64));
             slots.for_each(|slot| writer.slot(slot));
             writer.wide(iterations);
             writer.narrow(entries);

@@ -95,6 +95,7 @@ pub(super) unsafe fn loop_end(
         if active != 0 {
             let OpenLoop { iterations, .. } = tape.open_loop;
             let cost = iterations.saturating_mul(u64::from(site.iteration_cost)) + u64::from(site.once_cost);
+            tape.room_to_keep(site.kept.len())?;
             let (start, first) = tape.end_loop(site.layout.tail_bytes(), site.slots, cost)?;
             base = first;
             let mut pushed_slot = None;
@@ -108,7 +109,9 @@ pub(super) unsafe fn loop_end(
             let firsts = site.arrays.iter().map(|&reg| heap::first_of(*frame.refs.add(usize::from(reg))));
             let slots = inputs.chain(firsts).chain(pushed_slot);
             let counts = (iterations, tape.open_loop.entries);
-            site.write_tail(start, slots, counts, first, (frame.reals, frame.ints));
+            let kept = site.kept.iter().map(|&reg| *frame.refs.add(usize::from(reg)));
+            let cells = kept.map(|array| tape.kept().keep(array).expect("there is room"));
+            site.write_tail(start, cells, slots, counts, first, (frame.reals, frame.ints));
             if site.arrays.iter().any(|&reg| is_foreign(*frame.refs.add(usize::from(reg)), tape.owner())) {
                 import_arrays(program, site, tape, frame.refs)?;
             }
@@ -204,7 +207,10 @@ unsafe fn reads(code: &LoopCode, record: &LoopTail) -> Vec<Reads> {
         run_straight(&code.prologue, reals.as_mut_ptr(), ints.as_mut_ptr());
         run_straight(&code.body, reals.as_mut_ptr(), ints.as_mut_ptr());
         let last = indices(&ints);
-        run_straight(&code.body, reals.as_mut_ptr(), ints.as_mut_ptr());
+        // A single iteration has none before it, whose elements may not be there.
+        if record.iterations > 1 {
+            run_straight(&code.body, reals.as_mut_ptr(), ints.as_mut_ptr());
+        }
         let before = indices(&ints);
         let array_reads = |array: u32| {
             let elements = || (0..last.len()).filter(move |&n| u32::from(code.elements[n].array) == array);

@@ -2,10 +2,10 @@
 
 use super::classes::Classes;
 use super::interface::{ElementAdjoint, InputAdjoint, Interface};
-use super::saved::Saved;
+use super::saved::{LoadedElement, Saved};
 use super::{ElementCode, LoopCode, LoopFrame, LoopLayout};
 use crate::bytecode::isa::Bank;
-use crate::code::{Inst, RealReg};
+use crate::code::{Inst, IntReg, RealReg};
 use crate::derivation::assembler::Assembler;
 use crate::derivation::graph::{Graph, NodeId};
 use crate::records::Numbers;
@@ -13,6 +13,8 @@ use crate::records::Numbers;
 /// Turns an iteration's adjoint into the code of the sweep.
 pub(super) struct CodeWriter<'a> {
     assembler: Assembler<'a>,
+    /// The integer registers with the kept arrays.
+    objects: Vec<u16>,
     prologue: Vec<Inst>,
     body: Vec<Inst>,
 }
@@ -27,16 +29,19 @@ impl<'a> CodeWriter<'a> {
     ) -> LoopCode {
         let states = usize::from(interface.states);
         let sums = interface.inputs.iter().filter(|input| input.carried.is_none()).count();
-        let mut this =
-            CodeWriter { assembler: Assembler::new(graph, states + sums, 0), prologue: Vec::new(), body: Vec::new() };
+        let assembler = Assembler::new(graph, states + sums, 0);
+        let mut this = CodeWriter { assembler, objects: Vec::new(), prologue: Vec::new(), body: Vec::new() };
         interface.seeds.iter().enumerate().for_each(|(register, &id)| this.assembler.place_at(id, register as u16));
-        let once = saved.once_reals.iter().chain(&saved.entry_reals);
-        once.chain(&saved.once_ints).chain(&saved.entry_ints).for_each(|&id| _ = this.assembler.place(id));
+        let once = saved.once_reals.iter().chain(&saved.entry_reals).chain(&saved.once_ints);
+        once.for_each(|&id| _ = this.assembler.place(id));
+        let cells: Vec<u16> = saved.kept.iter().map(|_| this.assembler.fresh(Bank::Int)).collect();
+        saved.entry_ints.iter().for_each(|&id| _ = this.assembler.place(id));
+        this.objects(&cells);
         this.compute(graph, classes, saved);
         let contributions = this.sums(interface, states);
         let elements = this.elements(interface, &classes.linear(graph));
         let moves = this.moves(interface);
-        let once = Numbers { reals: saved.once_reals.len(), ints: saved.once_ints.len() };
+        let once = Numbers { reals: saved.once_reals.len(), ints: saved.once_ints.len() + cells.len() };
         let pushed = interface.pushed.filter(|_| interface.push_mask != 0);
         LoopCode {
             reals: this.assembler.reals,
@@ -74,7 +79,28 @@ impl<'a> CodeWriter<'a> {
                 self.body.push(Inst::scalar(op, register, &[register, step]).expect("a step back is a sum"));
             }
         }
-        needed(false).for_each(|id| self.assembler.compute(id, &mut self.body));
+        let mut loaded = saved.loaded.iter().peekable();
+        for id in needed(false) {
+            match loaded.next_if(|element| element.node == id) {
+                Some(element) => self.load(element),
+                None => self.assembler.compute(id, &mut self.body),
+            }
+        }
+    }
+
+    /// Finds the kept arrays in their cells.
+    fn objects(&mut self, cells: &[u16]) {
+        for &cell in cells {
+            let object = self.assembler.fresh(Bank::Int);
+            self.prologue.push(Inst::KeptObject { dst: IntReg(object), cell: IntReg(cell) });
+            self.objects.push(object);
+        }
+    }
+
+    fn load(&mut self, element: &LoadedElement) {
+        let (object, index) = (self.objects[element.array], self.register(element.index));
+        let dst = RealReg(self.assembler.place(element.node));
+        self.body.push(Inst::KeptElem { dst, object: IntReg(object), index: IntReg(index) });
     }
 
     /// What is added to elements of arrays. `linear` says which indices change by the same amount.

@@ -7,8 +7,8 @@ use crate::word::Slot;
 /// Where the parts of a loop's record stand that follow the entries in its last slab, in bytes from the first of them:
 ///
 /// ```text
-/// entries of the iterations │ saved reals (8 bytes each) │ saved integers (8) │ slots of the inputs (4)
-///     │ first slots of the arrays (4) │ first slot of what was pushed (4)
+/// entries of the iterations │ saved reals (8 bytes each) │ saved integers, cells of kept arrays (8)
+///     │ slots of the inputs (4) │ first slots of the arrays (4) │ first slot of what was pushed (4)
 ///     │ iterations in all (8) │ entries here (4) │ trailer
 /// ```
 ///

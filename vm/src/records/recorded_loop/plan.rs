@@ -45,7 +45,7 @@ impl LoopPlan {
             return LoopPlan { site: inactive_site(source.while_true, words, push), code: None, copies: Vec::new() };
         }
         let classes = Classes::new(&source, graph, primal_len);
-        let saved = Saved::new(graph, primal_len, &interface, &classes);
+        let saved = Saved::new(&source, graph, primal_len, &interface, &classes);
         let registers = saved.registers(&source, graph, free_reals, free_ints);
         let code = CodeWriter::write(graph, &interface, &classes, &saved, slots);
         let inputs: Box<[u16]> = interface.inputs.iter().map(|input| input.reg).collect();
@@ -58,6 +58,7 @@ impl LoopPlan {
             entry_ints: registers.entry_ints,
             once_reals: registers.once_reals,
             once_ints: registers.once_ints,
+            kept: registers.kept,
             outputs: words,
             slots: code.outputs.len() as u32,
             push,
@@ -84,6 +85,7 @@ fn inactive_site(while_true: bool, outputs: Box<[(u16, OutputWord)]>, push: Opti
         entry_ints: none(),
         once_reals: none(),
         once_ints: none(),
+        kept: none(),
         layout: LoopLayout::default(),
         outputs,
         slots: 0,
@@ -123,6 +125,26 @@ mod tests {
         assert!(matches!(*code.body, [Inst::ISub { .. }]), "{:?}", code.body);
         assert_eq!((code.elements[0].index, code.elements[0].contribution), (0, 0));
         assert_eq!(&*code.contributions, [0]);
+    }
+
+    #[test]
+    fn elements_are_loaded_again_where_an_index_leads_through_the_array() {
+        let LoopPlan { site, code, .. } =
+            plan("elem r2, p0, i1\n isub i4, i0, i1\n elem r3, p0, i4\n fma r0, r2, r3, r0");
+        let code = code.expect("it depends on its inputs");
+        assert_eq!((code.entry_bytes(), &*site.kept, &*site.arrays), (0, &[0][..], &[0][..]));
+        // The counter, what it is taken from, and the array's cell.
+        assert_eq!((site.once_ints.len(), site.layout.once.ints), (2, 3));
+        let count = |list: &[Inst], is: fn(&Inst) -> bool| list.iter().filter(|&inst| is(inst)).count();
+        assert_eq!(count(&code.prologue, |inst| matches!(inst, Inst::KeptObject { .. })), 1);
+        assert_eq!(count(&code.body, |inst| matches!(inst, Inst::KeptElem { .. })), 2);
+    }
+
+    #[test]
+    fn an_array_is_not_kept_for_elements_here_and_there() {
+        let LoopPlan { site, code, .. } = plan("imul i4, i1, i1\n elem r2, p0, i4\n fma r0, r2, r2, r0");
+        let code = code.expect("it depends on its inputs");
+        assert_eq!((&*site.kept, code.layout.entry.reals), (&[][..], 1));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::interface::Interface;
 use crate::derivation::graph::{Graph, Node, NodeId};
 use crate::derivation::plan::Plan;
 use crate::preparation::loop_detection::Loop;
-use crate::preparation::stretch::{EndRegisters, StretchCopy};
+use crate::preparation::stretch::{EndRegisters, RealSource, StretchCopy};
 
 /// What a record holds, as nodes.
 pub(super) struct Saved {
@@ -14,23 +14,60 @@ pub(super) struct Saved {
     pub(super) once_ints: Vec<NodeId>,
     pub(super) entry_reals: Vec<NodeId>,
     pub(super) entry_ints: Vec<NodeId>,
+    /// Elements that are loaded again, in order.
+    pub(super) loaded: Vec<LoadedElement>,
+    /// The reference registers of their arrays.
+    pub(super) kept: Vec<u16>,
     /// Nodes that the derived code computes or loads.
     pub(super) needed: Vec<bool>,
 }
 
+/// An element that is loaded again.
+pub(super) struct LoadedElement {
+    pub(super) node: NodeId,
+    /// Which of the kept arrays it is of.
+    pub(super) array: usize,
+    pub(super) index: NodeId,
+}
+
 impl Saved {
-    pub(super) fn new(graph: &Graph, primal_len: usize, interface: &Interface, classes: &Classes) -> Saved {
+    pub(super) fn new(
+        source: &Loop,
+        graph: &Graph,
+        primal_len: usize,
+        interface: &Interface,
+        classes: &Classes,
+    ) -> Saved {
         let contributions = interface.inputs.iter().map(|input| input.contribution);
         let elements = interface.elements.iter().flat_map(|element| [element.contribution, element.index]);
         let results: Vec<NodeId> = contributions.chain(elements).collect();
         let free = |id: NodeId| classes.unchanged[id.index()] || classes.is_induction(id);
-        let mut needed = Plan::new(graph, primal_len, &results, &free).needed;
+        // What is loaded again keeps its array alive: that is worth it if the loop goes through that.
+        let linear = classes.linear(graph);
+        let element = |id: NodeId| match graph.node(id) {
+            Node::RealInput(n) if id.index() < primal_len => match &source.iteration.real_inputs[n as usize] {
+                RealSource::Element { array, index } if linear[index.index()] => Some((*array, index)),
+                _ => None,
+            },
+            _ => None,
+        };
+        let loads = |id: NodeId| element(id).map(|(_, index)| std::slice::from_ref(index));
+        let mut needed = Plan::with_loads(graph, primal_len, &results, &free, &loads).needed;
         let mut results = results;
         for induction in classes.inductions.iter().filter(|induction| needed[induction.start.index()]) {
             results.extend(induction.steps_back.iter().map(|&(_, step)| step));
         }
-        let plan = Plan::new(graph, primal_len, &results, &free);
+        let plan = Plan::with_loads(graph, primal_len, &results, &free, &loads);
         needed = plan.needed;
+        let (mut kept, mut loaded) = (Vec::new(), Vec::new());
+        for &node in plan.loaded.iter().rev() {
+            let (register, &index) = element(node).expect("it can be loaded");
+            let array = kept.iter().position(|&known| known == register).unwrap_or_else(|| {
+                kept.push(register);
+                kept.len() - 1
+            });
+            loaded.push(LoadedElement { node, array, index });
+        }
         let (mut once_reals, mut invariant_ints) = (Vec::new(), Vec::new());
         for (id, node) in graph.iter().take(primal_len) {
             if needed[id.index()] && classes.unchanged[id.index()] {
@@ -43,7 +80,15 @@ impl Saved {
         }
         let inductions = classes.inductions.iter().map(|induction| induction.start);
         let once_ints = inductions.filter(|start| needed[start.index()]).chain(invariant_ints).collect();
-        Saved { once_reals, once_ints, entry_reals: plan.saved_reals, entry_ints: plan.saved_ints, needed }
+        Saved {
+            once_reals,
+            once_ints,
+            entry_reals: plan.saved_reals,
+            entry_ints: plan.saved_ints,
+            loaded,
+            kept,
+            needed,
+        }
     }
 
     /// The registers of all that. Copies go to the registers from `free_reals` and `free_ints` on.
@@ -59,6 +104,7 @@ impl Saved {
         SavedRegisters {
             once_reals: self.once_reals.iter().map(base).collect(),
             once_ints: self.once_ints.iter().map(base).collect(),
+            kept: self.kept.clone().into(),
             entry_reals,
             entry_ints,
             copies: finder.copies,
@@ -70,6 +116,7 @@ impl Saved {
 pub(super) struct SavedRegisters {
     pub(super) once_reals: Box<[u16]>,
     pub(super) once_ints: Box<[u16]>,
+    pub(super) kept: Box<[u16]>,
     pub(super) entry_reals: Box<[u16]>,
     pub(super) entry_ints: Box<[u16]>,
     /// What comes before an iteration overwrites what is saved of it.

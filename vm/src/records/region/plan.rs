@@ -446,9 +446,10 @@ impl BlockPlan {
         };
         let scans = Scans::new(region, number, wanted);
         let loads = |id: NodeId| match derived.graph.node(id) {
-            Node::RealInput(n) if id.index() < primal_len => {
-                stretch.loads[n as usize].filter(|&[cell, index]| scans.holds(cell, index))
-            }
+            Node::RealInput(n) if id.index() < primal_len => stretch.loads[n as usize]
+                .as_ref()
+                .filter(|[cell, index]| scans.holds(*cell, *index))
+                .map(<[_; 2]>::as_slice),
             _ => None,
         };
         let plan = Plan::with_loads(&derived.graph, primal_len, &results, &free, &loads);
