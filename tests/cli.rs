@@ -205,7 +205,7 @@ fn what_is_wrong_with_an_argument_is_shown_as_it_was_typed() {
         "def f (x : Real) (n : Int) (xs : Array Real) (m : Matrix Real) (r : { a : Real, b : Real }) = x",
     );
     for (at, word, excerpt) in [
-        (0, "0x10", "error: unknown name `x10`\n --> argument:1:2\n  |\n1 | 0x10\n  |  ^^^ not defined here\n"),
+        (0, "0x1g", "error: `g` is no digit of a number to base 16\n --> argument:1:1\n  |\n1 | 0x1g\n  | ^^^^\n"),
         (0, "pi /", "error: expected `Real`, found `Real -> Real`\n --> argument:1:1\n  |\n1 | pi /\n  | ^^^^ this is"),
         (0, "1) + (2", " --> argument:1:2\n  |\n1 | 1) + (2\n  |  ^ "),
         (0, "let x = 1 in\n  y + x", " --> argument:2:3\n  |\n2 |   y + x\n  |   ^ not defined here\n"),

@@ -167,7 +167,61 @@ impl Lexer<'_> {
         self.push(kind, start, glued);
     }
 
+    /// The base of the number that begins here, if it says one: `0x` and `0b` say 16 and 2.
+    fn base(&self) -> Option<u32> {
+        let base = match (self.peek(0)?, self.peek(1)?) {
+            (b'0', b'x') => 16,
+            (b'0', b'o') => 8,
+            (b'0', b'b') => 2,
+            _ => return None,
+        };
+        self.peek(2).is_some_and(|byte| byte.is_ascii_alphanumeric() || byte == b'_').then_some(base)
+    }
+
+    /// An integer to this base, from its prefix on.
+    fn based_number(&mut self, base: u32, glued: bool) {
+        let start = self.at;
+        self.at += 2;
+        let first = self.at;
+        self.skip_while(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        let digits = &self.text[first..self.at];
+        if self.at - start > NUMBER_BYTES_MAX {
+            return self.long_number(start, glued);
+        }
+        if digits.starts_with('_') || digits.ends_with('_') {
+            let error = self.error(start, "an underscore in a number stands between digits");
+            self.sink.push(error.help("write `0xff_ff`, `0b1_0000`"));
+        }
+        let text: String = digits.chars().filter(|&c| c != '_').collect();
+        let value = match text.chars().find(|digit| !digit.is_digit(base)) {
+            Some(wrong) => {
+                let error = self.error(start, format!("`{wrong}` is no digit of a number to base {base}"));
+                self.sink.push(error.help("hexadecimal numbers begin with `0x`, octal with `0o`, binary with `0b`"));
+                0
+            }
+            None => u64::from_str_radix(&text, base).unwrap_or_else(|_| {
+                let error = self.out_of_range(start);
+                self.sink.push(error);
+                0
+            }),
+        };
+        self.push(TokenKind::Int(value), start, glued);
+    }
+
+    fn long_number(&mut self, start: usize, glued: bool) {
+        let error = self.error(start, "this number is too long");
+        self.sink.push(error.label(format!("more than {NUMBER_BYTES_MAX} characters")));
+        self.push(TokenKind::Int(0), start, glued);
+    }
+
+    fn out_of_range(&mut self, start: usize) -> Diagnostic {
+        self.error(start, "integer literal out of range").label("more than 64 bits")
+    }
+
     fn number(&mut self, glued: bool) {
+        if let Some(base) = self.base() {
+            return self.based_number(base, glued);
+        }
         let start = self.at;
         let digit = |byte: u8| byte.is_ascii_digit() || byte == b'_';
         self.skip_while(digit);
@@ -186,9 +240,7 @@ impl Lexer<'_> {
             }
         }
         if self.at - start > NUMBER_BYTES_MAX {
-            let error = self.error(start, "this number is too long");
-            self.sink.push(error.label(format!("more than {NUMBER_BYTES_MAX} characters")));
-            return self.push(TokenKind::Int(0), start, glued);
+            return self.long_number(start, glued);
         }
         let mut digits = self.text[start..self.at].split(['.', 'e', 'E', '+', '-']);
         if digits.any(|digits| digits.starts_with('_') || digits.ends_with('_')) {
@@ -201,12 +253,12 @@ impl Lexer<'_> {
             if value.is_infinite() {
                 let error = self.error(start, "this number is too large for a `Real`");
                 let error = error.label(format!("the largest is {:?}", f64::MAX));
-                self.sink.push(error.help("infinity is written `1.0 / 0.0`"));
+                self.sink.push(error.help("write `infinity` for infinity"));
             }
             TokenKind::Real(value)
         } else {
             TokenKind::Int(text.parse().unwrap_or_else(|_| {
-                let error = self.error(start, "integer literal out of range").label("more than 64 bits");
+                let error = self.out_of_range(start);
                 self.sink.push(error.help("write it with a dot or an exponent to make it a `Real`: `1e20`"));
                 0
             }))
@@ -354,7 +406,7 @@ const TYPESET: [(&str, &str); 9] = [
     ("≠", "!="),
     ("→", "->"),
     ("“”„", "\""),
-    ("∞", "1.0 / 0.0"),
+    ("∞", "infinity"),
 ];
 
 /// The byte after the comment `{- … -}` that begins at a place, which may have others in it. Nothing if it has no end.
@@ -409,8 +461,23 @@ mod tests {
     }
 
     #[test]
+    fn prefixes_say_the_base() {
+        use TokenKind::{DotDot, End, Int, Lower, Real};
+        let large = 0x7fff_ffff_ffff_ffff;
+        assert_eq!(
+            kinds("0xff 0b1010 0o17 0xDead_Beef 0x7fff_ffff_ffff_ffff 0b0..0x2"),
+            ([255, 10, 15, 0xdead_beef, large, 0].map(Int).into_iter().chain([DotDot, Int(2), End]).collect(), false)
+        );
+        // Without a digit behind it the letter is a name.
+        assert!(matches!(kinds("0x 0.5").0[..], [Int(0), Lower(_), Real(0.5), End]));
+        for text in ["0b12", "0o8", "0xfg", "0x1_", "0x_1", "0x1ffffffffffffffff"] {
+            assert!(kinds(text).1, "{text}");
+        }
+    }
+
+    #[test]
     fn underscores_stand_between_digits() {
-        for text in ["1_000", "1_0.0_1", "1e1_0", "1.5e-1_0", "1__0"] {
+        for text in ["1_000", "1_0.0_1", "1e1_0", "1.5e-1_0", "1__0", "0xff_ff"] {
             assert!(!kinds(text).1, "{text}");
         }
         for text in ["1_", "1_.5", "1.5_", "1e5_", "1_e5", "1_..3"] {

@@ -173,9 +173,6 @@ impl Infer<'_> {
             let is_data = self.out.types.class_of(ty) == Class::Data;
             self.sink.push(match node.kind {
                 _ if is_data => error.note(ONLY_DATA).help(CAPTURES),
-                _ if self.is_of_other_base(callee, args[0]) => {
-                    error.help("there are no hexadecimal, octal or binary numbers: write `255` for `0xff`")
-                }
                 ExprKind::Int(_) | ExprKind::Real(_) => error.help("a product is written with `*`: `2 * x`"),
                 _ if is_index => error.help("an index directly follows its array: `a[i]`"),
                 _ => error,
@@ -199,18 +196,6 @@ impl Infer<'_> {
         };
         let error = self.with_signature(error, callee);
         self.sink.push(error);
-    }
-
-    /// Whether a number and a name that directly follows it look like a number to another base, as `0xff` does.
-    fn is_of_other_base(&self, number: ExprId, name: ExprId) -> bool {
-        let [number, name] = [number, name].map(|expr| &self.ast.exprs[expr]);
-        let is_prefix = |text: &str| text.starts_with(['x', 'b', 'o']);
-        match (&number.kind, &name.kind) {
-            (ExprKind::Int(0), ExprKind::Var(text)) => {
-                is_prefix(self.names.text(*text)) && number.span.end == name.span.start
-            }
-            _ => false,
-        }
     }
 
     /// Adds the type of a function and where it is defined.
