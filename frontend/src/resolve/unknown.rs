@@ -93,8 +93,7 @@ impl Resolver<'_> {
             }
             "null" => Some("a value that may be missing is `Nothing` or `Just x`; the empty list is `[]`"),
             "nil" => Some("the empty list is `[]`"),
-            "inf" | "infinity" => Some("infinity is written `1.0 / 0.0`"),
-            "nan" => Some("a number that is none is written `0.0 / 0.0`"),
+            "inf" => Some("write `infinity`"),
             "is" => Some("equality is written `==`"),
             "as" => Some("an `Int` becomes a `Real` with `to_real`, a `Real` an `Int` with `to_int`"),
             "ln" => Some("the natural logarithm is `log`"),
@@ -189,8 +188,8 @@ impl Resolver<'_> {
             "Some" => Some("Just"),
             "Nil" => Some("[]"),
             "Cons" => Some("::"),
-            "NaN" | "Nan" => Some("0.0 / 0.0"),
-            "Infinity" | "Inf" => Some("1.0 / 0.0"),
+            "NaN" | "Nan" => Some("nan"),
+            "Infinity" | "Inf" => Some("infinity"),
             _ => self.closest_of(name, std::iter::empty(), |known| self.global_constructor(known).is_some()),
         };
         let error = match meant {
