@@ -191,6 +191,7 @@ impl Lexer<'_> {
         if digits.starts_with('_') || digits.ends_with('_') {
             let error = self.error(start, "an underscore in a number stands between digits");
             self.sink.push(error.help("write `0xff_ff`, `0b1_0000`"));
+            return self.push(TokenKind::Int(0), start, glued);
         }
         let text: String = digits.chars().filter(|&c| c != '_').collect();
         let value = match text.chars().find(|digit| !digit.is_digit(base)) {

@@ -83,8 +83,8 @@ pub struct CompileOptions {
     /// Whether code computes only what the text asks for, where it asks for it. If not, which is the default, cheap
     /// branches of loops may both be computed, what doesn't change in a loop is computed before it, even if no round
     /// needs it, and operations on constants are done by the compiler. (Those that give NaN or infinity aren't, then,
-    /// but for quotients: `1.0 / 0.0` is how infinity is written.) None of that changes a result; but who looks for the
-    /// first number that isn't finite doesn't want to find one that nobody has asked for, or to miss one.
+    /// but for quotients: the prelude's `infinity` is `1.0 / 0.0`.) None of that changes a result; but who looks for
+    /// the first number that isn't finite doesn't want to find one that nobody has asked for, or to miss one.
     ///
     /// ```
     /// # use dualvm_frontend::{CompileOptions, compile_with};

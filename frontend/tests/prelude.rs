@@ -186,6 +186,10 @@ fn both_ends_of_linspace_have_their_derivatives() {
     }
     let rounded = function("def f (x : Array Real) = (linspace x[0] x[1] 11)[10]");
     assert_eq!(gradient(&rounded, &[0.0, 0.7]), (0.7, vec![0.0, 1.0]), "the last one is what was given");
+    let one = function("def f (x : Array Real) = (linspace x[0] x[1] 1)[0]");
+    assert_eq!(gradient(&one, &[1.0, f64::INFINITY]), (1.0, vec![1.0, 0.0]));
+    let ends = function("def f (x : Array Real) = (linspace x[0] x[1] 3)[0]");
+    assert_eq!(gradient(&ends, &[-1e308, 1e308]), (-1e308, vec![1.0, 0.0]), "though the step is infinite");
 }
 
 #[test]

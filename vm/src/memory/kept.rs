@@ -265,6 +265,28 @@ mod tests {
     }
 
     #[test]
+    fn cells_for_which_a_chunk_has_no_room_left_stand_in_the_next_one() {
+        let mut kept = Kept::default();
+        (1..CHUNK).for_each(|n| _ = keep(&mut kept, n));
+        assert!(kept.has_room(1) && !kept.has_room(2));
+        let place = kept.place();
+        kept.make_room();
+        assert!(kept.has_room(CHUNK));
+        let cells = [2001, 2002].map(|n| keep(&mut kept, n));
+        assert_eq!(cells[0].wrapping_add(1), cells[1]);
+        let all = |rest: &[usize]| (1..CHUNK).chain(rest.iter().copied()).collect::<Vec<_>>();
+        assert_eq!(contents(&mut kept), all(&[2001, 2002]));
+        let mut other = Kept::default();
+        _ = keep(&mut other, 3000);
+        kept.absorb(other);
+        assert_eq!(contents(&mut kept), all(&[2001, 2002, 3000]));
+        kept.cut(place);
+        assert_eq!(contents(&mut kept), all(&[]));
+        _ = keep(&mut kept, 4000);
+        assert_eq!(contents(&mut kept), all(&[4000]));
+    }
+
+    #[test]
     fn what_is_given_up_is_forgotten() {
         for before in [0, 1, 511, 512, 513, 1024] {
             let mut kept = Kept::default();

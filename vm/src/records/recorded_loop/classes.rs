@@ -29,7 +29,9 @@ impl Classes {
                 // What is no input of the loop is an adjoint.
                 Node::RealInput(n) => match source.iteration.real_inputs.get(n as usize) {
                     Some(&RealSource::Register(reg)) => !source.iteration.ends.contains_key(&Reg::real(reg)),
-                    Some(RealSource::Element { .. }) | None => false,
+                    // Arrays don't change.
+                    Some(RealSource::Element { index, .. }) => unchanged[index.index()],
+                    None => false,
                 },
                 Node::IntInput(n) => match source.iteration.int_inputs[n as usize] {
                     IntSource::Register(reg) => !source.iteration.ends.contains_key(&Reg::int(reg)),

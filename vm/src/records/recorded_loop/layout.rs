@@ -94,9 +94,9 @@ impl LoopTail {
 
 /// The frame that a loop's adjoint runs on. Its real registers are, in this order: adjoints of the state; sums of the
 /// contributions to inputs that the loop doesn't change; reals saved once; reals saved per iteration; what the code
-/// computes. Integer registers: integers saved once, induction registers first; integers saved per iteration; what the
-/// code computes. The first two groups of reals, and what was saved once and computed by the prologue, last from one
-/// iteration to the next.
+/// computes. Integer registers: integers saved once, induction registers first; cells of kept arrays; integers saved
+/// per iteration; what the code computes. The first two groups of reals, and what was saved once and computed by the
+/// prologue, last from one iteration to the next.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct LoopFrame {
     /// How many real registers begin at zero: the first two groups.

@@ -148,6 +148,15 @@ mod tests {
     }
 
     #[test]
+    fn an_element_that_is_the_same_in_all_iterations_is_saved_once() {
+        let LoopPlan { site, code, copies } = plan("elem r2, p0, i0\n mul r0, r2, r0\n mov r2, r1");
+        let code = code.expect("it depends on its inputs");
+        // The product before is saved of each iteration, and the element once, both from copies.
+        assert_eq!((&*site.kept, &*site.entry_reals, &*site.once_reals), (&[][..], &[8][..], &[9][..]));
+        assert_eq!((code.layout.entry.reals, copies.len()), (1, 2));
+    }
+
+    #[test]
     fn what_is_made_of_the_counter_is_saved_and_has_no_adjoint() {
         // A polynomial: r5 is a power of the counter.
         let LoopPlan { site, code, .. } =

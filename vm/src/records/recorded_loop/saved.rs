@@ -97,13 +97,15 @@ impl Saved {
         let mut finder = EndRegisters { stretch: iteration, graph, copies: Vec::new(), free_reals, free_ints };
         let entry_reals = self.entry_reals.iter().map(|&id| finder.of(id)).collect();
         let entry_ints = self.entry_ints.iter().map(|&id| finder.of(id)).collect();
-        let base = |&id: &NodeId| {
-            let register = iteration.input_register(graph.node(id));
-            register.expect("only registers' values are saved once").index
+        // Registers that the loop doesn't change, but for induction registers, whose last values count, and elements
+        // that it loads again and again, which are where they end up.
+        let mut once = |&id: &NodeId| match iteration.input_register(graph.node(id)) {
+            Some(register) => register.index,
+            None => finder.of(id),
         };
         SavedRegisters {
-            once_reals: self.once_reals.iter().map(base).collect(),
-            once_ints: self.once_ints.iter().map(base).collect(),
+            once_reals: self.once_reals.iter().map(&mut once).collect(),
+            once_ints: self.once_ints.iter().map(&mut once).collect(),
             kept: self.kept.clone().into(),
             entry_reals,
             entry_ints,
