@@ -221,21 +221,7 @@ impl Function<'_, '_> {
             return Vec::new();
         }
         let bytes = (size_of::<u64>() * arrays.len()) as i64;
-        let (slow, ready) = (self.emit.cold_block(), self.emit.b.create_block());
-        let place = self.emit.b.append_block_param(ready, I64);
-        let top = self.emit.load(I64, self.context, layout::KEPT_TOP);
-        let end = self.emit.load(I64, self.context, layout::KEPT_END);
-        let free = self.emit.b.ins().isub(end, top);
-        let full = self.emit.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, free, bytes);
-        self.emit.branch(full, slow, &[], ready, &[top.into()]);
-        self.emit.enter(slow);
-        let status = self.emit.call_cold(Helper::KeepRoom, &[self.context]);
-        self.trap_if(status, |_| ());
-        let top = self.emit.load(I64, self.context, layout::KEPT_TOP);
-        self.emit.b.ins().jump(ready, &[top.into()]);
-        self.emit.enter(ready);
-        let next = self.emit.b.ins().iadd_imm_s(place, bytes);
-        self.emit.store(next, self.context, layout::KEPT_TOP);
+        let place = self.bump([layout::KEPT_TOP, layout::KEPT_END], bytes, Helper::KeepRoom);
         let cell_of = |(n, &array): (usize, &Value)| {
             self.emit.store(array, place, (size_of::<u64>() * n) as i32);
             self.emit.b.ins().iadd_imm_s(place, (size_of::<u64>() * n) as i64)

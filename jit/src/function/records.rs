@@ -77,21 +77,27 @@ impl Function<'_, '_> {
 
     /// Room on the tape for a record. Returns its address.
     pub(super) fn record_room(&mut self, bytes: i64) -> Value {
-        let top = self.emit.load(I64, self.context, layout::TAPE_TOP);
-        let end = self.emit.load(I64, self.context, layout::TAPE_END);
+        self.bump([layout::TAPE_TOP, layout::TAPE_END], bytes, Helper::OpenChunk)
+    }
+
+    /// Takes so many bytes from where the context says that the top and the end are. Where there aren't so many, `more`
+    /// is called for new ones, and says whether the run has to stop. Returns the address.
+    pub(super) fn bump(&mut self, [top_at, end_at]: [i32; 2], bytes: i64, more: Helper) -> Value {
+        let top = self.emit.load(I64, self.context, top_at);
+        let end = self.emit.load(I64, self.context, end_at);
         let free = self.emit.b.ins().isub(end, top);
         let full = self.emit.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, free, bytes);
         let (slow, ready) = (self.emit.cold_block(), self.emit.b.create_block());
         let start = self.emit.b.append_block_param(ready, I64);
         self.emit.branch(full, slow, &[], ready, &[top.into()]);
         self.emit.enter(slow);
-        let status = self.emit.call_cold(Helper::OpenChunk, &[self.context]);
+        let status = self.emit.call_cold(more, &[self.context]);
         self.trap_if(status, |_| ());
-        let top = self.emit.load(I64, self.context, layout::TAPE_TOP);
+        let top = self.emit.load(I64, self.context, top_at);
         self.emit.b.ins().jump(ready, &[top.into()]);
         self.emit.enter(ready);
         let new_top = self.emit.b.ins().iadd_imm_s(start, bytes);
-        self.emit.store(new_top, self.context, layout::TAPE_TOP);
+        self.emit.store(new_top, self.context, top_at);
         start
     }
 
