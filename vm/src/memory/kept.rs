@@ -9,8 +9,8 @@ use super::heap::{ARRAY_HEADER, Ref};
 use std::mem::offset_of;
 use std::ptr::NonNull;
 
-/// Cells of a chunk.
-const CHUNK: usize = 512;
+/// Cells of a chunk: so many a record may ask for at once.
+pub(crate) const CHUNK: usize = 512;
 /// So many chunks, 256 KiB, are kept for the next run.
 const SPARE_MAX: usize = 64;
 
@@ -98,7 +98,7 @@ impl Kept {
         self.end.addr() - self.top.addr() >= cells * size_of::<Ref>()
     }
 
-    /// Makes room for more cells, as many as a record may ask for at once.
+    /// Makes room for [`CHUNK`] more cells.
     #[cold]
     #[inline(never)]
     pub(crate) fn make_room(&mut self) {

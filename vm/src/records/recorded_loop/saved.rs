@@ -4,8 +4,13 @@ use super::classes::Classes;
 use super::interface::Interface;
 use crate::derivation::graph::{Graph, Node, NodeId};
 use crate::derivation::plan::Plan;
+use crate::memory::kept::CHUNK;
 use crate::preparation::loop_detection::Loop;
+use crate::preparation::segmentation::INPUTS_MAX;
 use crate::preparation::stretch::{EndRegisters, RealSource, StretchCopy};
+
+// A loop has no more arrays than inputs, and whoever completes its record keeps them all at once.
+const _: () = assert!(INPUTS_MAX <= CHUNK, "the cells of a record fit into a chunk");
 
 /// What a record holds, as nodes.
 pub(super) struct Saved {
