@@ -167,6 +167,9 @@ impl Infer<'_> {
             return self.wrong_constructor_count(constructor, node.span, args.len());
         }
         if index == 0 {
+            if self.is_wrong_already(args[0]) {
+                return;
+            }
             let error = Diagnostic::error(node.span, "only functions can be applied to arguments");
             let error = error.label(format!("this is {found}"));
             let is_index = matches!(self.ast.exprs[args[0]].kind, ExprKind::List(_));
@@ -196,6 +199,16 @@ impl Infer<'_> {
         };
         let error = self.with_signature(error, callee);
         self.sink.push(error);
+    }
+
+    /// Whether another error is about what stands where an argument would: an unknown name may be meant as an
+    /// operator, as in `n mod 2`, and a text belongs to something further left.
+    fn is_wrong_already(&self, arg: ExprId) -> bool {
+        match self.ast.exprs[arg].kind {
+            ExprKind::Var(_) => self.resolved.meanings[arg].is_none(),
+            ExprKind::Error => true,
+            _ => false,
+        }
     }
 
     /// Adds the type of a function and where it is defined.
