@@ -244,14 +244,15 @@ fn random_body(rng: &mut Rng) -> Body {
     let len = rng.usize(1..16);
     // Few registers, so that values meet; r2, and i4 to i6, are not written.
     let reals = rng.u8(3..12);
-    let body: String = (0..len).map(|_| random_instruction(rng, reals) + "\n").collect();
+    let iterations = [0, 1, 2, 3, 5, 9, 17][rng.usize(..7)];
+    let body: String = (0..len).map(|_| random_instruction(rng, reals, iterations) + "\n").collect();
     let mut after = String::new();
     let mut body = body;
     if rng.bool() {
         setup += "iconst i3, 64\n build p3, i3\n";
         body += &format!("push p3, r{}\n", rng.u8(..reals));
         for _ in 0..rng.u8(..3) {
-            body += &(random_instruction(rng, reals) + "\n");
+            body += &(random_instruction(rng, reals, iterations) + "\n");
         }
         after += &format!("finish p2, p3\n {WEIGH}\n");
     }
@@ -264,13 +265,13 @@ fn random_body(rng: &mut Rng) -> Body {
         setup,
         body,
         after,
-        iterations: [0, 1, 2, 3, 5, 9, 17][rng.usize(..7)],
+        iterations,
         rounds: if rng.u8(..3) == 0 { 3 } else { 1 },
         form: if rng.bool() { Form::Rotated } else { Form::Head },
     }
 }
 
-fn random_instruction(rng: &mut Rng, reals: u8) -> String {
+fn random_instruction(rng: &mut Rng, reals: u8, iterations: i64) -> String {
     let real = |rng: &mut Rng| rng.u8(..reals);
     let written = |rng: &mut Rng| [0, 1, 3, 4, 5, 6, 7, 8, 9, 10, 11][rng.usize(..usize::from(reals) - 1)];
     let int = |rng: &mut Rng| [0, 1, 2, 4, 5, 6, 7, 8, 9][rng.usize(..9)];
@@ -282,6 +283,11 @@ fn random_instruction(rng: &mut Rng, reals: u8) -> String {
     let integer = ["iadd", "isub", "imul", "iand", "ixor", "imin", "imax", "ishr"];
     // The last ones are singular or large, so they are rarer.
     let tame = rng.u8(..4) > 0;
+    // All elements one after the other.
+    if iterations <= 8 && rng.u8(..6) == 0 {
+        let load = [format!("elem r{dst}, p0"), format!("ielem i{idst}, p1")][rng.usize(..2)].clone();
+        return [format!("{load}, i1"), format!("isub i10, i4, i1\n {load}, i10")][rng.usize(..2)].clone();
+    }
     match rng.u8(..22) {
         0..4 => format!("{} r{dst}, r{a}", unary[rng.usize(..if tame { 8 } else { 10 })]),
         4..9 => format!("{} r{dst}, r{a}, r{b}", binary[rng.usize(..if tame { 6 } else { 9 })]),

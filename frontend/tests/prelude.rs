@@ -222,6 +222,25 @@ fn the_norm_has_derivative_zero_at_the_origin() {
 }
 
 #[test]
+fn norms_and_deviations_have_their_derivatives_where_squares_underflow() {
+    let norm = function("def f (x : Array Real) = norm2 x");
+    for size in [1e-162, 1e-310] {
+        let (value, found) = gradient(&norm, &[3.0 * size, 4.0 * size]);
+        assert!((value / (5.0 * size) - 1.0).abs() < 1e-9, "{value:e}");
+        close(found[0], 0.6);
+        close(found[1], 0.8);
+    }
+    for text in ["def f (x : List Real) = std x", "def f (x : Array Real) = std x"] {
+        let deviation = function(text);
+        let (value, found) = gradient(&deviation, &[1e-162, 3e-162]);
+        assert!((value / 1e-162 - 1.0).abs() < 1e-12, "{value:e}");
+        close(found[0], -0.5);
+        close(found[1], 0.5);
+        assert_eq!(gradient(&deviation, &[2.0, 2.0, 2.0]), (0.0, vec![0.0; 3]));
+    }
+}
+
+#[test]
 fn ties_of_the_maximum_belong_to_the_first() {
     for text in ["def f (x : List Real) = maximum x", "def f (x : Array Real) = maximum x"] {
         assert_eq!(gradient(&function(text), &[1.0, 3.0, 3.0]), (3.0, vec![0.0, 1.0, 0.0]));

@@ -352,7 +352,7 @@ fn pure_size(inst: Pure, lenient: bool) -> u64 {
     match inst {
         Pure::PrimalMov { .. } | Pure::PrimalConst { .. } | Pure::IMov { .. } | Pure::IConst { .. } => 1,
         Pure::KeptObject { .. } => 1,
-        Pure::KeptElem { .. } => 3,
+        Pure::KeptElem { .. } | Pure::KeptIElem { .. } => 3,
         Pure::Scalar(inst) => scalar(inst.op, lenient),
     }
 }

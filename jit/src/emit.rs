@@ -250,11 +250,11 @@ impl<'a> Emit<'a> {
         self.b.ins().load(I64, UNALIGNED, cell, 0)
     }
 
-    /// The primal of an element of the array of reals at an address.
-    pub(crate) fn kept_element(&mut self, object: Value, index: Value) -> Value {
+    /// An element of the array of reals or of integers at an address: of a real the primal.
+    pub(crate) fn kept_element(&mut self, ty: Type, object: Value, index: Value) -> Value {
         let offset = self.b.ins().ishl_imm_u(index, 3);
         let place = self.b.ins().iadd(object, offset);
-        self.b.ins().load(F64, UNALIGNED, place, 8 * layout::ARRAY_HEADER as i32)
+        self.b.ins().load(ty, UNALIGNED, place, 8 * layout::ARRAY_HEADER as i32)
     }
 
     /// Calls a helper; its result, if it has one.

@@ -677,8 +677,13 @@ impl<'e, 'a> Function<'e, 'a> {
             }
             Pure::KeptElem { dst, object, index } => {
                 let (object, index) = (self.int(object.0), self.int(index.0));
-                let element = self.emit.kept_element(object, index);
+                let element = self.emit.kept_element(F64, object, index);
                 self.set_real(dst.0, element);
+            }
+            Pure::KeptIElem { dst, object, index } => {
+                let (object, index) = (self.int(object.0), self.int(index.0));
+                let element = self.emit.kept_element(I64, object, index);
+                self.set_int(dst.0, element);
             }
             Pure::Scalar(inst) => self.scalar(&inst),
         }

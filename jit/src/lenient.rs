@@ -35,7 +35,7 @@ pub(crate) fn lenient_products(registers: usize, code: &[Inst]) -> Vec<bool> {
             Pure::PrimalMov { dst, .. } => (dst.into(), true, false),
             Pure::Scalar(inst) => (inst.dst, hands_nan_on(inst.op), inst.op == Op::StrongMul),
             Pure::PrimalConst { dst, .. } | Pure::KeptElem { dst, .. } => (dst.into(), false, false),
-            Pure::IMov { .. } | Pure::IConst { .. } | Pure::KeptObject { .. } => continue,
+            Pure::IMov { .. } | Pure::IConst { .. } | Pure::KeptObject { .. } | Pure::KeptIElem { .. } => continue,
         };
         // What the register held before is another value.
         let result_shows = result.bank == Bank::Real && std::mem::replace(&mut shows[usize::from(result.index)], true);
@@ -157,7 +157,11 @@ impl Values {
             }
             Pure::KeptElem { dst, .. } => _ = self.hold(dst.0, RealValue::default()),
             Pure::Scalar(inst) if inst.dst.bank == Bank::Real => self.scalar(&inst, lenient),
-            Pure::Scalar(_) | Pure::IMov { .. } | Pure::IConst { .. } | Pure::KeptObject { .. } => {}
+            Pure::Scalar(_)
+            | Pure::IMov { .. }
+            | Pure::IConst { .. }
+            | Pure::KeptObject { .. }
+            | Pure::KeptIElem { .. } => {}
         }
     }
 

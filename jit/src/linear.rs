@@ -96,7 +96,7 @@ impl<F: Fn(u16) -> bool> Linears<F> {
         let (dst, found) = match inst {
             Pure::IConst { dst, value } => (dst.0, Some(Linear::constant(value))),
             Pure::IMov { dst, src } => (dst.0, self.of(src.0)),
-            Pure::KeptObject { dst, .. } => (dst.0, None),
+            Pure::KeptObject { dst, .. } | Pure::KeptIElem { dst, .. } => (dst.0, None),
             Pure::Scalar(inst) if inst.dst.bank == Bank::Int => (inst.dst.index, self.scalar(&inst)),
             Pure::Scalar(_) | Pure::PrimalConst { .. } | Pure::PrimalMov { .. } | Pure::KeptElem { .. } => return,
         };

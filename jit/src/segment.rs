@@ -114,8 +114,12 @@ impl Registers {
                 self.ints[dst.index()] = Some(emit.kept_object(self.int(cell.0)));
             }
             Pure::KeptElem { dst, object, index } => {
-                let element = emit.kept_element(self.int(object.0), self.int(index.0));
+                let element = emit.kept_element(F64, self.int(object.0), self.int(index.0));
                 self.reals[dst.index()] = Some(element);
+            }
+            Pure::KeptIElem { dst, object, index } => {
+                let element = emit.kept_element(I64, self.int(object.0), self.int(index.0));
+                self.ints[dst.index()] = Some(element);
             }
             Pure::Scalar(inst) => {
                 let value = |reg: &Reg| if reg.bank == Bank::Real { self.real(reg.index) } else { self.int(reg.index) };

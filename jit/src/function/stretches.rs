@@ -121,7 +121,7 @@ fn is_arithmetic(inst: &Inst) -> bool {
     match inst.pure() {
         Some(Pure::Scalar(scalar)) => !scalar.op.info().traps,
         Some(Pure::PrimalMov { .. } | Pure::PrimalConst { .. } | Pure::IMov { .. } | Pure::IConst { .. }) => true,
-        Some(Pure::KeptObject { .. } | Pure::KeptElem { .. }) | None => false,
+        Some(Pure::KeptObject { .. } | Pure::KeptElem { .. } | Pure::KeptIElem { .. }) | None => false,
     }
 }
 

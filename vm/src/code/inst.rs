@@ -77,7 +77,9 @@ macro_rules! for_each_inst {
                 /// The object in a cell that a record refers to, as an address, which holds while nothing moves.
                 KeptObject (cell(use int)) -> int { kept::object_in(cell) };
                 /// The primal of an element of an array of reals, which is told by its address.
-                KeptElem (object(use int), index(use int)) -> real { kept::element_at(object, index) };
+                KeptElem (object(use int), index(use int)) -> real { f64::from_bits(kept::element_at(object, index)) };
+                /// The same, of an array of integers.
+                KeptIElem (object(use int), index(use int)) -> int { kept::element_at(object, index) as i64 };
             }
             effects {
                 /// Copies a real with its word.

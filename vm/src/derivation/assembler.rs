@@ -52,6 +52,16 @@ impl<'a> Assembler<'a> {
         (*count - 1) as u16
     }
 
+    /// Gives a node a register. Returns the instruction that loads it there, as an element of an array that is told by
+    /// the registers of its address and of the index.
+    pub(crate) fn load(&mut self, id: NodeId, (object, index): (u16, u16)) -> Inst {
+        let (register, object, index) = (self.place(id), IntReg(object), IntReg(index));
+        match bank_of(self.graph.node(id)) {
+            Bank::Real => Inst::KeptElem { dst: RealReg(register), object, index },
+            _ => Inst::KeptIElem { dst: IntReg(register), object, index },
+        }
+    }
+
     /// A node is in a register before the code begins.
     pub(crate) fn place_at(&mut self, id: NodeId, register: u16) {
         self.registers[id.index()] = register;

@@ -219,15 +219,15 @@ pub(crate) unsafe fn object_in(cell: i64) -> i64 {
     unsafe { cell.read_unaligned() }.expose_provenance() as i64
 }
 
-/// The primal of an element of the array of reals at an address.
+/// An element of the array of reals or of integers at an address: of a real the primal, as bits.
 ///
 /// # Safety
 /// It is there, and has the element.
 #[inline(always)]
-pub(crate) unsafe fn element_at(object: i64, index: i64) -> f64 {
+pub(crate) unsafe fn element_at(object: i64, index: i64) -> u64 {
     let element = (object as usize).wrapping_add(8 * (ARRAY_HEADER + index as usize));
     // SAFETY: promised by the caller.
-    unsafe { std::ptr::with_exposed_provenance::<f64>(element).read_unaligned() }
+    unsafe { std::ptr::with_exposed_provenance::<u64>(element).read_unaligned() }
 }
 
 #[cfg(test)]

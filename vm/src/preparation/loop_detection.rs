@@ -162,7 +162,8 @@ pub(crate) mod tests {
     /// A function of two reals, an array and an integer with this code, and how control flows in it.
     pub(crate) fn body_of(code: &str) -> (Body, FlowGraph) {
         let source = format!(
-            "type t0 = array real\nfunc f0 \"f\" (real, real, t0, int) -> (real)\n regs 8 real, 8 int, t0, t0\n{{\n{code}\n}}"
+            "type t0 = array real\ntype t1 = array int\nfunc f0 \"f\" (real, real, t0, int) -> (real)
+             regs 8 real, 8 int, t0, t1\n{{\n{code}\n}}"
         );
         let mut def = crate::bytecode::text::parse(&source, "test.dvs").expect("the code is well-formed");
         let body = def.functions.remove(0).body;

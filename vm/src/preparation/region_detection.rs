@@ -441,12 +441,15 @@ impl Finder<'_> {
 
     /// Registers for the first slots of arrays.
     fn arrays(&self, found: &Natural, builders: &Builders) -> Arrays {
-        let reads = found.blocks.iter().flat_map(|&block| self.code(block)).filter(|inst| inst.op == Op::Elem);
-        let arrays: BTreeSet<u16> = reads.map(|inst| inst.b).collect();
+        let code = || found.blocks.iter().flat_map(|&block| self.code(block));
+        let read = |op| code().filter(move |inst| inst.op == op).map(|inst| inst.b);
+        let arrays: BTreeSet<u16> = read(Op::Elem).collect();
         debug_assert!(arrays.iter().all(|&array| self.holds_reals(array)));
+        let finished: BTreeSet<u16> = code().filter(|inst| inst.op == Op::Finish).map(|inst| inst.a).collect();
+        let of_ints: BTreeSet<u16> = read(Op::IElem).filter(|array| !finished.contains(array)).collect();
         let mut free = self.facts.body.ints as u16..;
         let mut fresh = || free.next().expect("the function has few registers");
-        let cells = arrays.iter().map(|&array| (array, fresh())).collect();
+        let cells = arrays.iter().chain(&of_ints).map(|&array| (array, fresh())).collect();
         let bases = arrays.into_iter().map(|array| (array, fresh())).collect();
         let of_reals = builders.begun.iter().filter(|&&builder| self.holds_reals(builder));
         let made = of_reals.map(|&builder| (builder, MadeArray { first: fresh(), len: fresh() })).collect();

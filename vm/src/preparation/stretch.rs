@@ -25,7 +25,9 @@ pub(crate) enum RealSource {
 pub(crate) enum IntSource {
     /// A register at the stretch's start.
     Register(u16),
-    /// A load.
+    /// An element of the array in a reference register.
+    Element { array: u16, index: NodeId },
+    /// A length, or what an instruction about arrays leaves in a register.
     Load,
 }
 
@@ -75,7 +77,8 @@ pub(crate) struct Arrays {
     /// For reference registers whose elements are read, the one that holds the array's first slot. It is written
     /// wherever the reference is.
     pub(crate) bases: BTreeMap<u16, u16>,
-    /// For the same, the one that holds the address of a cell with the array, or with a copy. It is written there, too.
+    /// For these and those of integers, the one that holds the address of a cell with the array, or with a copy. It is
+    /// written there, too. Arrays of integers that the region makes have none.
     pub(crate) cells: BTreeMap<u16, u16>,
     /// For builders that are begun, those of the array that it becomes, written where it is finished.
     pub(crate) made: BTreeMap<u16, MadeArray>,
@@ -107,6 +110,8 @@ pub(crate) struct Stretch {
     /// For each of these that can be loaded again, the cell with its array, and its index.
     pub(crate) loads: Vec<Option<[NodeId; 2]>>,
     pub(crate) int_inputs: Vec<IntSource>,
+    /// As `loads`, for integers.
+    pub(crate) int_loads: Vec<Option<[NodeId; 2]>>,
     /// All writes in order.
     pub(crate) writes: Vec<Write>,
     /// What each register holds at the end that was written.
@@ -129,8 +134,32 @@ impl Stretch {
             },
             Node::IntInput(n) => match self.int_inputs[n as usize] {
                 IntSource::Register(reg) => Some(Reg::int(reg)),
-                IntSource::Load => None,
+                IntSource::Element { .. } | IntSource::Load => None,
             },
+            _ => None,
+        }
+    }
+
+    /// The reference register and the index of a node that is an element of an array.
+    pub(crate) fn element(&self, node: Node) -> Option<(u16, &NodeId)> {
+        match node {
+            Node::RealInput(n) => match &self.real_inputs[n as usize] {
+                RealSource::Element { array, index } => Some((*array, index)),
+                RealSource::Register(_) => None,
+            },
+            Node::IntInput(n) => match &self.int_inputs[n as usize] {
+                IntSource::Element { array, index } => Some((*array, index)),
+                IntSource::Register(_) | IntSource::Load => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// The cell and the index of a node that is an element that can be loaded again.
+    pub(crate) fn load(&self, node: Node) -> Option<&[NodeId; 2]> {
+        match node {
+            Node::RealInput(n) => self.loads[n as usize].as_ref(),
+            Node::IntInput(n) => self.int_loads[n as usize].as_ref(),
             _ => None,
         }
     }
@@ -306,26 +335,34 @@ impl<'a> Walk<'a> {
     }
 
     fn real_input(&mut self, source: RealSource, passive: bool) -> NodeId {
-        let mut told = [None; 2];
-        if let (RealSource::Element { array, .. }, Some(arrays)) = (source, self.arrays) {
-            let registers = [&arrays.bases, &arrays.cells].map(|registers| registers.get(&array).copied());
-            told = registers.map(|register| register.map(|register| self.read(Reg::int(register))));
+        let (mut base, mut load) = (None, None);
+        if let RealSource::Element { array, index } = source {
+            let register = self.arrays.and_then(|arrays| arrays.bases.get(&array));
+            base = register.map(|&register| self.read(Reg::int(register)));
+            load = self.cell(array).map(|cell| [cell, index]);
         }
-        let [base, cell] = told;
         let found = &mut self.found;
         found.real_inputs.push(source);
         found.passive.push(passive);
         found.bases.push(base);
-        found.loads.push(match (source, cell) {
-            (RealSource::Element { index, .. }, Some(cell)) => Some([cell, index]),
-            _ => None,
-        });
+        found.loads.push(load);
         found.graph.add(Node::RealInput(found.real_inputs.len() as u32 - 1))
     }
 
+    /// The cell with the array in a reference register, if the walk knows such cells.
+    fn cell(&mut self, array: u16) -> Option<NodeId> {
+        let register = *self.arrays?.cells.get(&array)?;
+        Some(self.read(Reg::int(register)))
+    }
+
     fn int_input(&mut self, source: IntSource) -> NodeId {
+        let cell = match source {
+            IntSource::Element { array, index } => self.cell(array).map(|cell| [cell, index]),
+            IntSource::Register(_) | IntSource::Load => None,
+        };
         let found = &mut self.found;
         found.int_inputs.push(source);
+        found.int_loads.push(cell);
         found.graph.add(Node::IntInput(found.int_inputs.len() as u32 - 1))
     }
 
@@ -335,7 +372,8 @@ impl<'a> Walk<'a> {
         }
         let node = match index {
             Some(index) if op == Op::Elem => self.real_input(RealSource::Element { array, index }, false),
-            _ => self.int_input(IntSource::Load),
+            Some(index) => self.int_input(IntSource::Element { array, index }),
+            None => self.int_input(IntSource::Load),
         };
         self.loads.insert((op, array, index), node);
         node

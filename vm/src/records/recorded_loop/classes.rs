@@ -35,6 +35,7 @@ impl Classes {
                 },
                 Node::IntInput(n) => match source.iteration.int_inputs[n as usize] {
                     IntSource::Register(reg) => !source.iteration.ends.contains_key(&Reg::int(reg)),
+                    IntSource::Element { index, .. } => unchanged[index.index()],
                     IntSource::Load => false,
                 },
                 Node::Op(op, _) => !op.info().traps && graph.args(id).all(|arg| unchanged[arg.index()]),
@@ -43,7 +44,7 @@ impl Classes {
         let start_values = graph.iter().take(primal_len).filter_map(|(start, node)| match node {
             Node::IntInput(n) => match source.iteration.int_inputs[n as usize] {
                 IntSource::Register(reg) => Some((start, *source.iteration.ends.get(&Reg::int(reg))?)),
-                IntSource::Load => None,
+                IntSource::Element { .. } | IntSource::Load => None,
             },
             _ => None,
         });

@@ -99,8 +99,7 @@ impl<'a> CodeWriter<'a> {
 
     fn load(&mut self, element: &LoadedElement) {
         let (object, index) = (self.objects[element.array], self.register(element.index));
-        let dst = RealReg(self.assembler.place(element.node));
-        self.body.push(Inst::KeptElem { dst, object: IntReg(object), index: IntReg(index) });
+        self.body.push(self.assembler.load(element.node, (object, index)));
     }
 
     /// What is added to elements of arrays. `linear` says which indices change by the same amount.

@@ -141,6 +141,21 @@ mod tests {
     }
 
     #[test]
+    fn an_index_that_is_read_one_after_the_other_is_loaded_again_and_what_it_leads_to_is_saved() {
+        let LoopPlan { site, code, .. } = plan("ielem i4, p1, i1\n elem r2, p0, i4\n fma r0, r2, r2, r0");
+        let code = code.expect("it depends on its inputs");
+        assert_eq!((&*site.kept, code.layout.entry.reals, code.layout.entry.ints), (&[1][..], 1, 0));
+        assert!(code.body.iter().any(|inst| matches!(inst, Inst::KeptIElem { .. })), "{:?}", code.body);
+    }
+
+    #[test]
+    fn an_integer_at_an_unchanged_index_is_saved_once_and_may_be_a_step() {
+        let LoopPlan { site, code, .. } = plan("ielem i4, p1, i0\n elem r2, p0, i5\n fma r0, r2, r2, r0\n iadd i5, i5, i4");
+        let code = code.expect("it depends on its inputs");
+        assert_eq!((&*site.kept, code.entry_bytes(), &*site.once_ints), (&[0][..], 0, &[5, 4][..]));
+    }
+
+    #[test]
     fn an_array_is_not_kept_for_elements_here_and_there() {
         let LoopPlan { site, code, .. } = plan("imul i4, i1, i1\n elem r2, p0, i4\n fma r0, r2, r2, r0");
         let code = code.expect("it depends on its inputs");

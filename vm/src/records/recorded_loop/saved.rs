@@ -2,14 +2,15 @@
 
 use super::classes::Classes;
 use super::interface::Interface;
-use crate::derivation::graph::{Graph, Node, NodeId};
+use crate::bytecode::isa::Bank;
+use crate::derivation::graph::{Graph, Node, NodeId, bank_of};
 use crate::derivation::plan::Plan;
 use crate::memory::kept::CHUNK;
 use crate::preparation::loop_detection::Loop;
 use crate::preparation::segmentation::INPUTS_MAX;
-use crate::preparation::stretch::{EndRegisters, RealSource, StretchCopy};
+use crate::preparation::stretch::{EndRegisters, IntSource, Stretch, StretchCopy};
 
-// A loop has no more arrays than inputs, and whoever completes its record keeps them all at once.
+// A loop keeps no more arrays than it may have inputs, and whoever completes its record keeps them all at once.
 const _: () = assert!(INPUTS_MAX <= CHUNK, "the cells of a record fit into a chunk");
 
 /// What a record holds, as nodes.
@@ -47,14 +48,17 @@ impl Saved {
         let elements = interface.elements.iter().flat_map(|element| [element.contribution, element.index]);
         let results: Vec<NodeId> = contributions.chain(elements).collect();
         let free = |id: NodeId| classes.unchanged[id.index()] || classes.is_induction(id);
-        // What is loaded again keeps its array alive: that is worth it if the loop goes through that.
+        // What is loaded again keeps its array alive: that is worth it if the loop goes through that. Elements that it
+        // looks up here and there would be waited for twice, once in the forward run and once in the sweep.
         let linear = classes.linear(graph);
-        let element = |id: NodeId| match graph.node(id) {
-            Node::RealInput(n) if id.index() < primal_len => match &source.iteration.real_inputs[n as usize] {
-                RealSource::Element { array, index } if linear[index.index()] => Some((*array, index)),
-                _ => None,
-            },
-            _ => None,
+        let Stretch { real_inputs, int_inputs, .. } = &source.iteration;
+        let looked_up = int_inputs.iter().filter(|source| matches!(source, IntSource::Element { .. })).count();
+        let has_few = real_inputs.len() + looked_up <= INPUTS_MAX;
+        let element = |id: NodeId| {
+            let node = graph.node(id);
+            let is_element = id.index() < primal_len && (has_few || bank_of(node) == Bank::Real);
+            let element = if is_element { source.iteration.element(node) } else { None };
+            element.filter(|(_, index)| linear[index.index()])
         };
         let loads = |id: NodeId| element(id).map(|(_, index)| std::slice::from_ref(index));
         let mut needed = Plan::with_loads(graph, primal_len, &results, &free, &loads).needed;

@@ -5,7 +5,7 @@ use super::{BlockAdjoint, BuilderAdjoint, Edge, ElementAdjoint, Guard, PushedTo,
 use crate::bytecode::isa::{Bank, Reg};
 use crate::code::{Inst, IntReg, RealReg};
 use crate::derivation::assembler::Assembler;
-use crate::derivation::graph::{Node, NodeId};
+use crate::derivation::graph::NodeId;
 use crate::preparation::region_detection::Region;
 use crate::preparation::stretch::{BuilderStep, Stretch};
 use crate::records::Numbers;
@@ -159,16 +159,14 @@ impl BlockWriter<'_> {
 
     /// Loads an element again. `objects` are the registers of the arrays that the block has looked at, by their cells.
     fn load(&mut self, stretch: &Stretch, id: NodeId, objects: &mut BTreeMap<u16, u16>, code: &mut Vec<Inst>) {
-        let Node::RealInput(n) = self.block.graph().node(id) else { unreachable!("elements are inputs") };
-        let told = stretch.loads[n as usize].expect("it can be loaded");
+        let told = stretch.load(self.block.graph().node(id)).expect("it can be loaded");
         let [cell, index] = told.map(|node| self.assembler.register(node));
         let object = *objects.entry(cell).or_insert_with(|| {
             let object = self.assembler.fresh(Bank::Int);
             code.push(Inst::KeptObject { dst: IntReg(object), cell: IntReg(cell) });
             object
         });
-        let dst = RealReg(self.assembler.place(id));
-        code.push(Inst::KeptElem { dst, object: IntReg(object), index: IntReg(index) });
+        code.push(self.assembler.load(id, (object, index)));
     }
 
     /// What was done with builders whose elements have slots, from the last step to the first.

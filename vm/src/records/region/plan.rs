@@ -445,12 +445,9 @@ impl BlockPlan {
                 && stretch.input_register(derived.graph.node(id)).is_some_and(|reg| wanted.home(number, reg).is_some())
         };
         let scans = Scans::new(region, number, wanted);
-        let loads = |id: NodeId| match derived.graph.node(id) {
-            Node::RealInput(n) if id.index() < primal_len => stretch.loads[n as usize]
-                .as_ref()
-                .filter(|[cell, index]| scans.holds(*cell, *index))
-                .map(<[_; 2]>::as_slice),
-            _ => None,
+        let loads = |id: NodeId| {
+            let load = if id.index() < primal_len { stretch.load(derived.graph.node(id)) } else { None };
+            load.filter(|&&[cell, index]| scans.holds(cell, index)).map(<[_; 2]>::as_slice)
         };
         let plan = Plan::with_loads(&derived.graph, primal_len, &results, &free, &loads);
         BlockPlan { derived, primal_len, seeds, pushed, contributions: to_registers, cleared, elements, steps, plan }
