@@ -10,6 +10,7 @@ mod activity;
 mod checks;
 mod emitter;
 pub(crate) mod flow;
+mod handed_on;
 pub(crate) mod liveness;
 pub(crate) mod loop_detection;
 mod nesting;

@@ -11,6 +11,7 @@
 //! Which loops qualify depends on the code alone, because the order of sums in the sweep follows from it.
 
 use super::flow::{FlowGraph, Predecessors};
+use super::handed_on::HandedOn;
 use super::liveness::{self, RegSet};
 use super::loop_detection::{Loop, live_before};
 use super::nesting::{self, Dominators, Natural};
@@ -280,18 +281,27 @@ impl Finder<'_> {
         let place = |block: usize| found.blocks.binary_search(&block).ok();
         let Some(loops) = self.loops(number, &place) else { return Ok(Err(Refusal::Depth { max: DEPTH_MAX })) };
         let mut blocks = Vec::new();
+        // What there is behind each block.
+        let mut handed_on: Vec<HandedOn> = Vec::new();
         for &block in &found.blocks {
-            let stretch = match self.stretch(block, &arrays) {
-                Ok(stretch) => stretch,
-                Err(inst) => return Ok(Err(Refusal::ElementBehindFinish { inst })),
-            };
             let own = place(block).expect("it is one of them");
             let inside = loops.iter().rposition(|found| found.blocks[own]).expect("the region's own has all");
             let mut before: Vec<usize> =
                 self.before.of(block).iter().filter_map(|&from| place(from as usize)).collect();
-            if let Some(started) = loops.iter().find(|found| found.head == own) {
+            let started = loops.iter().find(|found| found.head == own);
+            if let Some(started) = started {
                 before.retain(|&from| !started.blocks[from]);
             }
+            let handed = match before[..] {
+                [from] if started.is_none() && from < own => handed_on[from].clone(),
+                _ => HandedOn::default(),
+            };
+            watch.tick(16 * handed.len())?;
+            let stretch = match self.stretch(block, &arrays, &handed) {
+                Ok(stretch) => stretch,
+                Err(inst) => return Ok(Err(Refusal::ElementBehindFinish { inst })),
+            };
+            handed_on.push(handed.behind(&stretch));
             let mut latches = loops[inside].latches.iter();
             let steady = latches.all(|&latch| self.dominators.dominates(block, found.blocks[latch]));
             let useful = useful[block].clone();
@@ -433,10 +443,10 @@ impl Finder<'_> {
     }
 
     /// What a block computes, or the instruction that is none of a stretch.
-    fn stretch(&self, block: usize, arrays: &Arrays) -> Result<Stretch, u32> {
+    fn stretch(&self, block: usize, arrays: &Arrays, handed: &HandedOn) -> Result<Stretch, u32> {
         let Facts { body, flow, active, constants, .. } = self.facts;
         let code = flow.blocks()[block];
-        Walk::new(body, constants, Some(&active[block]), Some(arrays)).run(code.start..code.end)
+        Walk::new(body, constants, Some(&active[block]), Some(arrays)).behind(handed).run(code.start..code.end)
     }
 
     /// Registers for the first slots of arrays.

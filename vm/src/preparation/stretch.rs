@@ -8,6 +8,7 @@
 use crate::bytecode::isa::{Bank, Inst, Op, Reg, Role};
 use crate::bytecode::module::Body;
 use crate::derivation::graph::{Graph, Node, NodeId, bank_of};
+use crate::preparation::handed_on::{HandedOn, Index};
 use crate::preparation::liveness::RegSet;
 use std::collections::{BTreeMap, HashMap};
 
@@ -107,7 +108,8 @@ pub(crate) struct Stretch {
     pub(crate) passive: Vec<bool>,
     /// For each of these that is an element, the slot of its array's first one, if the walk knows such registers.
     pub(crate) bases: Vec<Option<NodeId>>,
-    /// For each of these that can be loaded again, the cell with its array, and its index.
+    /// For each of these that can be loaded again, the cell with its array, and its index. That may be registers, too:
+    /// of those that are elements that a block before has loaded.
     pub(crate) loads: Vec<Option<[NodeId; 2]>>,
     pub(crate) int_inputs: Vec<IntSource>,
     /// As `loads`, for integers.
@@ -180,11 +182,15 @@ pub(crate) struct Walk<'a> {
     pub(crate) active: Option<&'a RegSet>,
     /// With these, references may be loaded and arrays made.
     pub(crate) arrays: Option<&'a Arrays>,
+    /// The registers that hold elements at the start.
+    handed: Option<&'a HandedOn>,
     found: Stretch,
     /// Whether an array was finished to which something was pushed in this stretch.
     finishes_own: bool,
     /// What each register holds.
     current: HashMap<Reg, NodeId>,
+    /// What each register held at the start of which that was asked.
+    start: HashMap<Reg, NodeId>,
     /// Elements and lengths that were loaded; arrays don't change, so a second load finds the same.
     loads: HashMap<(Op, u16, Option<NodeId>), NodeId>,
 }
@@ -196,8 +202,14 @@ impl<'a> Walk<'a> {
         active: Option<&'a RegSet>,
         arrays: Option<&'a Arrays>,
     ) -> Self {
-        let (found, current, loads) = (Stretch::default(), HashMap::new(), HashMap::new());
-        Walk { body, constants, active, arrays, found, finishes_own: false, current, loads }
+        let (found, handed) = (Stretch::default(), None);
+        let (current, start, loads) = (HashMap::new(), HashMap::new(), HashMap::new());
+        Walk { body, constants, active, arrays, handed, found, finishes_own: false, current, start, loads }
+    }
+
+    /// The same with registers that hold elements at the start.
+    pub(crate) fn behind(self, handed: &'a HandedOn) -> Self {
+        Walk { handed: Some(handed), ..self }
     }
 
     /// What these instructions compute, or the first one that is none that a stretch holds.
@@ -320,6 +332,16 @@ impl<'a> Walk<'a> {
         if let Some(&node) = self.current.get(&reg) {
             return node;
         }
+        let node = self.at_start(reg);
+        self.current.insert(reg, node);
+        node
+    }
+
+    /// What a register holds at the start.
+    fn at_start(&mut self, reg: Reg) -> NodeId {
+        if let Some(&node) = self.start.get(&reg) {
+            return node;
+        }
         let constants = if reg.bank == Bank::Real { self.constants.reals } else { self.constants.ints };
         let node = match (constants.get(&reg.index), reg.bank) {
             (Some(&bits), Bank::Real) => self.found.graph.add(Node::Real(bits)),
@@ -330,17 +352,36 @@ impl<'a> Walk<'a> {
             }
             _ => self.int_input(IntSource::Register(reg.index)),
         };
-        self.current.insert(reg, node);
+        self.start.insert(reg, node);
         node
     }
 
-    fn real_input(&mut self, source: RealSource, passive: bool) -> NodeId {
-        let (mut base, mut load) = (None, None);
-        if let RealSource::Element { array, index } = source {
-            let register = self.arrays.and_then(|arrays| arrays.bases.get(&array));
-            base = register.map(|&register| self.read(Reg::int(register)));
-            load = self.cell(array).map(|cell| [cell, index]);
+    /// The cell and the index of the element that a register holds at the start.
+    fn handed(&mut self, reg: Reg) -> Option<[NodeId; 2]> {
+        let handed = self.handed?.get(reg)?.clone();
+        Some([self.at_start(Reg::int(handed.cell)), self.index(&handed.index)])
+    }
+
+    fn index(&mut self, index: &Index) -> NodeId {
+        match index {
+            Index::Int(n) => self.found.graph.add(Node::Int(*n)),
+            Index::Register(register) => self.at_start(Reg::int(*register)),
+            Index::Op(op, args) => {
+                let args: Vec<NodeId> = args.iter().map(|arg| self.index(arg)).collect();
+                self.found.graph.op(*op, &args)
+            }
         }
+    }
+
+    fn real_input(&mut self, source: RealSource, passive: bool) -> NodeId {
+        let (base, load) = match source {
+            RealSource::Register(register) => (None, self.handed(Reg::real(register))),
+            RealSource::Element { array, index } => {
+                let register = self.arrays.and_then(|arrays| arrays.bases.get(&array));
+                let base = register.map(|&register| self.read(Reg::int(register)));
+                (base, self.cell(array).map(|cell| [cell, index]))
+            }
+        };
         let found = &mut self.found;
         found.real_inputs.push(source);
         found.passive.push(passive);
@@ -356,13 +397,14 @@ impl<'a> Walk<'a> {
     }
 
     fn int_input(&mut self, source: IntSource) -> NodeId {
-        let cell = match source {
+        let load = match source {
+            IntSource::Register(register) => self.handed(Reg::int(register)),
             IntSource::Element { array, index } => self.cell(array).map(|cell| [cell, index]),
-            IntSource::Register(_) | IntSource::Load => None,
+            IntSource::Load => None,
         };
         let found = &mut self.found;
         found.int_inputs.push(source);
-        found.int_loads.push(cell);
+        found.int_loads.push(load);
         found.graph.add(Node::IntInput(found.int_inputs.len() as u32 - 1))
     }
 
