@@ -291,7 +291,7 @@ pub(crate) struct Tier {
 /// Stack for the code generator.
 const COMPILER_STACK: usize = 4 << 20;
 /// What takes longer in one piece stays interpreted: nobody can stop the generator in the middle.
-const COMPILING_MAX: Duration = Duration::from_millis(20);
+const COMPILING_MAX: Duration = Duration::from_millis(60);
 /// Failures that are remembered.
 const FAILURES_MAX: usize = 100;
 
