@@ -151,7 +151,10 @@ fn assert_trap(source: &str, kind: &TrapKind) {
     let def = dualvm_frontend::compile("orders.dual", source).unwrap_or_else(|errors| panic!("{errors}"));
     let loaded = Engines::all().load(&def, 3).unwrap_or_else(|errors| panic!("{}", errors[0]));
     match loaded.run("main", &[], Mode::Call, &Limits::default()).unwrap_or_else(|error| panic!("{error}")) {
-        Outcome::Trap(trap) => assert_eq!(&trap.kind, kind),
+        Outcome::Trap(trap) => {
+            assert_eq!(&trap.kind, kind);
+            assert!(trap.to_string().contains("\n  in "), "it has no place: {trap}");
+        }
         other => panic!("{other:?}"),
     }
 }

@@ -369,19 +369,31 @@ impl Worker {
                     let again = self.pull_by_rule(node, task, adjoints).map_err(|mut kind| {
                         self.outside_of_rule(&mut kind, node, task);
                         // The host has no frame of its own, in which it could have stopped.
-                        if (*node.site).operator == Operator::Host
-                            && self.exec.trace.is_empty()
-                            && let Some(place) = (*self.exec.program).place_of(&*node.site)
-                        {
-                            self.exec.trace.push(place);
+                        if (*node.site).operator == Operator::Host {
+                            self.stopped_at(&*node.site);
                         }
                         kind
                     })?;
                     self.exec.tape.finish();
                     Ok(again)
                 }
-                _ => self.repeat(node, task, adjoints),
+                _ => self.repeat(node, task, adjoints).inspect_err(|kind| {
+                    if matches!(kind, TrapKind::OrderTooHigh) {
+                        self.stopped_at(&*node.site);
+                    }
+                }),
             }
+        }
+    }
+
+    /// A trap has no frame of its own: its place is that of the operator.
+    fn stopped_at(&mut self, site: &OperatorSite) {
+        // SAFETY: the program outlives its runs.
+        let place = unsafe { (*self.exec.program).place_of(site) };
+        if self.exec.trace.is_empty()
+            && let Some(place) = place
+        {
+            self.exec.trace.push(place);
         }
     }
 
