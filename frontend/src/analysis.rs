@@ -138,7 +138,7 @@ impl Tree {
         if !meter.enter(Stage::Check) {
             return None;
         }
-        let inferred = crate::infer::infer(&ast, &names, &resolved, sink, meter);
+        let inferred = crate::infer::infer(&ast, sources, &names, &resolved, sink, meter);
         meter.go_on().then_some(Tree { ast, names, resolved, inferred })
     }
 

@@ -29,7 +29,7 @@ use crate::hash::{HashMap, HashSet};
 use crate::limits::Meter;
 use crate::names::{Name, Names};
 use crate::resolve::{LocalId, Resolved};
-use crate::source::Span;
+use crate::source::{SourceMap, Span};
 use crate::types::{Class, Ty, Types};
 use std::rc::Rc;
 
@@ -78,7 +78,14 @@ pub(crate) struct Inferred {
 }
 
 /// Infers all types.
-pub(crate) fn infer(ast: &Ast, names: &Names, resolved: &Resolved, sink: &mut Sink, meter: &Rc<Meter>) -> Inferred {
+pub(crate) fn infer(
+    ast: &Ast,
+    sources: &SourceMap,
+    names: &Names,
+    resolved: &Resolved,
+    sink: &mut Sink,
+    meter: &Rc<Meter>,
+) -> Inferred {
     let mut types = Types::new(meter.clone());
     let unknown = DefType { params: Vec::new(), result: types.error, vars: Vec::new() };
     let mut defs = Table::default();
@@ -105,6 +112,7 @@ pub(crate) fn infer(ast: &Ast, names: &Names, resolved: &Resolved, sink: &mut Si
     let locals = Table::filled(inferred.types.error, resolved.locals.len());
     let mut infer = Infer {
         ast,
+        sources,
         names,
         resolved,
         sink,
@@ -134,6 +142,8 @@ pub(crate) fn infer(ast: &Ast, names: &Names, resolved: &Resolved, sink: &mut Si
 
 struct Infer<'i> {
     ast: &'i Ast,
+    /// What messages quote.
+    sources: &'i SourceMap,
     names: &'i Names,
     resolved: &'i Resolved,
     sink: &'i mut Sink,

@@ -46,6 +46,7 @@ mod optimise;
 mod parser;
 mod prelude;
 mod prelude_doc;
+mod quote;
 mod renumber;
 mod resolve;
 mod signature;
@@ -214,7 +215,7 @@ fn compile_into(
     if !meter.enter(Stage::Check) {
         return None;
     }
-    let inferred = infer::infer(&ast, &names, &resolved, sink, meter);
+    let inferred = infer::infer(&ast, sources, &names, &resolved, sink, meter);
     if sink.has_errors() || !meter.enter(Stage::Specialise) {
         return None;
     }

@@ -424,7 +424,7 @@ mod tests {
         let meter = Rc::new(Meter::unlimited());
         let (ast, _) = crate::read(&mut sources, None, &mut names, &mut sink, &meter);
         let resolved = crate::resolve::resolve(&ast, &mut names, &mut sink, &meter);
-        crate::infer::infer(&ast, &names, &resolved, &mut sink, &meter);
+        crate::infer::infer(&ast, &sources, &names, &resolved, &mut sink, &meter);
         assert!(!sink.has_errors(), "{}", Diagnostics::new(sources, sink, None));
     }
 

@@ -164,6 +164,20 @@ impl SourceMap {
         (source, Span::new(span.start - start, span.end.saturating_sub(*start)))
     }
 
+    /// What stands at a place, if messages can quote it: it is of the program, short and on one line, and no
+    /// parenthesis is cut off.
+    pub(crate) fn excerpt(&self, span: Span) -> Option<&str> {
+        const BYTES_MAX: usize = 40;
+        let (source, span) = self.contains(span).then(|| self.locate(span))?;
+        let text = source.text.get(span.start as usize..span.end as usize)?;
+        let mut open = 0;
+        let closes_nothing = text.bytes().take(BYTES_MAX + 1).all(|byte| {
+            open += i32::from(byte == b'(') - i32::from(byte == b')');
+            open >= 0
+        });
+        (text.len() <= BYTES_MAX && !text.contains('\n') && closes_nothing && open == 0).then_some(text)
+    }
+
     /// File, line and column of a place.
     pub(crate) fn source_place(&self, span: Span) -> SourcePlace {
         let (source, span) = self.locate(span);

@@ -16,6 +16,7 @@ use crate::hash::HashSet;
 use crate::imports::{Import, Selected};
 use crate::limits::Meter;
 use crate::names::Name;
+use crate::quote;
 use crate::resolve::{LocalId, Meaning};
 use crate::source::{SourceMap, Span};
 use crate::types::Con;
@@ -285,13 +286,17 @@ impl Warnings<'_> {
                         self.sink.push(Diagnostic::warning(expr.span, message).help(help));
                     }
                 }
-                ExprKind::Binary(BinaryOp::Pow, _, exponent) => {
-                    self.rounded(*exponent, "before it is an exponent", "make it a `Real`: `x ^ (to_real n / 2)`");
+                ExprKind::Binary(BinaryOp::Pow, base, exponent) => {
+                    let base = quote::operand(ast, self.sources, *base);
+                    let base = base.as_deref().unwrap_or("x");
+                    self.rounded(*exponent, "before it is an exponent", |quotient| {
+                        format!("make it a `Real`: `{base} ^ ({quotient})`")
+                    });
                 }
                 ExprKind::Apply(callee, args) => {
                     let converts = self.program.resolved.meanings[*callee];
                     if let (Some(Meaning::Builtin(Builtin::Scalar(Op::ToReal))), [arg]) = (converts, &args[..]) {
-                        self.rounded(*arg, "before it becomes a `Real`", "write `to_real n / to_real m`");
+                        self.rounded(*arg, "before it becomes a `Real`", |quotient| format!("write `{quotient}`"));
                     }
                 }
                 _ => {}
@@ -299,13 +304,15 @@ impl Warnings<'_> {
         }
     }
 
-    /// Warns of a quotient of integers, unless that was done already.
-    fn rounded(&mut self, quotient: ExprId, when: &str, help: &str) {
+    /// Warns of a quotient of integers, unless that was done already. `help` is told the one of reals that may be meant.
+    fn rounded(&mut self, quotient: ExprId, when: &str, help: impl FnOnce(&str) -> String) {
         let is_quotient = matches!(self.program.ast.exprs[quotient].kind, ExprKind::Binary(BinaryOp::Div, ..));
         if is_quotient && self.is_integer(quotient) && self.inexact_literals(quotient).is_none() {
             let span = self.program.ast.exprs[quotient].span;
             let warning = Diagnostic::warning(span, format!("this quotient of integers is rounded {when}"));
-            self.sink.push(warning.help(help).help("give the quotient a name with `let` if that is intended"));
+            let real = quote::real_quotient(self.program.ast, self.sources, quotient);
+            let warning = warning.help(help(real.as_deref().unwrap_or("to_real n / to_real m")));
+            self.sink.push(warning.help("give the quotient a name with `let` if that is intended"));
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::expr::Operand;
 use super::{Infer, Why};
-use crate::ast::{ExprId, Replacement, Subscript};
+use crate::ast::{BinaryOp, ExprId, Replacement, Subscript};
 use crate::diagnostics::Diagnostic;
 use crate::types::{Class, Con, Kind, Kinds, Ty};
 
@@ -135,16 +135,25 @@ impl Infer<'_> {
     }
 
     /// Adds what to write where an operator is given an array and a number.
-    pub(super) fn with_spread(&self, error: Diagnostic, symbol: &str, types: [Ty; 2]) -> Diagnostic {
+    pub(super) fn with_spread(
+        &self,
+        error: Diagnostic,
+        op: BinaryOp,
+        operands: [ExprId; 2],
+        types: [Ty; 2],
+    ) -> Diagnostic {
         let is_array = |ty: Ty| self.out.types.kind_of(ty).is_some_and(|kind| Kinds::ARRAYS.has(kind));
-        match types {
-            [array, number] if is_array(array) && self.is_number(number) => {
-                error.help(format!("with the same number for each element it is `xs .{symbol} y`"))
-            }
-            [number, array] if is_array(array) && self.is_number(number) => {
-                error.help(format!("with the same number for each element it is `y {symbol}. xs`"))
-            }
-            _ => error,
-        }
+        let symbol = op.symbol();
+        let (symbol, names) = match types {
+            _ if !matches!(op, BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul | BinaryOp::Div) => return error,
+            [array, number] if is_array(array) && self.is_number(number) => (format!(".{symbol}"), ["xs", "y"]),
+            [number, array] if is_array(array) && self.is_number(number) => (format!("{symbol}."), ["y", "xs"]),
+            _ => return error,
+        };
+        let [left, right] = match operands.map(|operand| self.quoted(operand)) {
+            [Some(left), Some(right)] => [left, right],
+            _ => names.map(str::to_owned),
+        };
+        error.help(format!("with the same number for each element it is `{left} {symbol} {right}`"))
     }
 }

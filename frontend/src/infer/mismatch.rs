@@ -5,6 +5,7 @@ use crate::ast::{ConstructorId, ExprId, ExprKind};
 use crate::diagnostics::Diagnostic;
 use crate::names::Name;
 use crate::parser::PARTS;
+use crate::quote;
 use crate::resolve::Meaning;
 use crate::source::Span;
 use crate::types::{Con, Kind, Mismatch, Shape, Ty};
@@ -144,6 +145,11 @@ impl Infer<'_> {
         }
     }
 
+    /// An expression as advice quotes it, if it is short.
+    pub(super) fn quoted(&self, expr: ExprId) -> Option<String> {
+        quote::operand(self.ast, self.sources, expr)
+    }
+
     /// Whether an expression is a variable for elements of what a loop runs over.
     fn is_element(&self, expr: ExprId) -> bool {
         matches!(self.resolved.meanings[expr], Some(Meaning::Local(local)) if self.elements.contains(&local))
@@ -250,7 +256,10 @@ impl Infer<'_> {
     pub(super) fn with_conversion(&self, error: Diagnostic, place: ExprId, expected: Ty, found: Ty) -> Diagnostic {
         let types = &self.out.types;
         match (types.con_of(expected), types.con_of(found)) {
-            (Some(Con::Real), Some(Con::Int)) => error.help("an `Int` becomes a `Real` with `to_real`"),
+            (Some(Con::Real), Some(Con::Int)) => match quote::real_quotient(self.ast, self.sources, place) {
+                Some(quotient) => error.help(format!("the quotient of reals is `{quotient}`")),
+                None => error.help("an `Int` becomes a `Real` with `to_real`"),
+            },
             (Some(Con::Int), Some(Con::Real)) => match self.ast.exprs[place].kind {
                 ExprKind::Real(value) if value.fract() == 0.0 && value.abs() < 1e15 => {
                     error.help(format!("without a dot it is an `Int`: `{value}`"))

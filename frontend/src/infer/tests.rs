@@ -11,7 +11,7 @@ fn types(text: &str) -> Result<Vec<String>, String> {
     let meter = std::rc::Rc::new(crate::limits::Meter::unlimited());
     let (ast, _) = crate::read(&mut sources, None, &mut names, &mut sink, &meter);
     let resolved = crate::resolve::resolve(&ast, &mut names, &mut sink, &meter);
-    let mut inferred = super::infer(&ast, &names, &resolved, &mut sink, &meter);
+    let mut inferred = super::infer(&ast, &sources, &names, &resolved, &mut sink, &meter);
     if sink.has_errors() {
         return Err(Diagnostics::new(sources, sink, None).to_string());
     }
