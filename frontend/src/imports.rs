@@ -121,8 +121,11 @@ impl Reader<'_> {
     }
 
     fn unexpected<T>(&mut self, expected: &str, help: &str) -> Option<T> {
-        let error = Diagnostic::error(self.span(), format!("expected {expected}, found {}", self.peek()));
-        self.sink.push(error.label(format!("expected {expected}")).help(help));
+        // A stray character was reported already.
+        if self.peek() != TokenKind::Stray {
+            let error = Diagnostic::error(self.span(), format!("expected {expected}, found {}", self.peek()));
+            self.sink.push(error.label(format!("expected {expected}")).help(help));
+        }
         None
     }
 

@@ -379,11 +379,10 @@ impl Lexer<'_> {
         while self.text[self.at..].starts_with(unknown) {
             self.at += unknown.len_utf8();
         }
-        self.meter.node(Count::Syntax, self.span_from(start));
         let error = self.error(start, format!("unexpected character `{unknown}`"));
         if let Some((_, typed)) = TYPESET.iter().find(|(characters, _)| characters.contains(unknown)) {
             self.sink.push(error.help(format!("write `{typed}`")));
-            return TokenKind::from_fixed(typed).map_or((), |kind| self.push(kind, start, glued));
+            return self.push(TokenKind::from_fixed(typed).unwrap_or(TokenKind::Stray), start, glued);
         }
         self.sink.push(match unknown {
             '!' => error.help("negation is `not`, inequality is `!=`"),
@@ -392,8 +391,11 @@ impl Lexer<'_> {
             _ if is_exponent(unknown) => error.help("a power is written `x ^ 2`"),
             '?' => error.help("a choice is written `if condition then a else b`"),
             '#' => error.help("comments start with `--`"),
+            '$' => error.help("an argument follows its function: `f (g x)`; or it stands before it: `g x |> f`"),
+            '\'' => error.help("a text stands in double quotes; a type variable is a small letter"),
             _ => error,
         });
+        self.push(TokenKind::Stray, start, glued);
     }
 }
 

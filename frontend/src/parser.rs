@@ -15,7 +15,7 @@ mod pattern;
 mod types;
 
 pub(crate) use expr::{CONS, binary_op};
-pub(crate) use foreign::PARTS;
+pub(crate) use foreign::{PARTS, without_text};
 
 use crate::ast::{
     Ast, Counts, DEFINITION_NODES_MAX, ExprId, ExprKind, File, NESTING_MAX, PatternId, PatternKind, TypeExprId,
@@ -275,7 +275,10 @@ impl Parser<'_> {
     }
 
     fn fail<T>(&mut self, error: Diagnostic) -> Parse<T> {
-        self.sink.push(error);
+        // What doesn't go on at a stray character was reported with it.
+        if self.peek() != TokenKind::Stray {
+            self.sink.push(error);
+        }
         Err(Abandoned)
     }
 

@@ -25,6 +25,8 @@ macro_rules! fixed_tokens {
             TextNext(Name),
             /// The rest of a text after its last value: `}"`.
             TextEnd(Name),
+            /// Characters that mean nothing, which was reported.
+            Stray,
             /// The end of the text.
             End,
             $(#[doc = $text] $name,)*
@@ -142,6 +144,7 @@ impl fmt::Display for TokenKind {
             TokenKind::Int(_) | TokenKind::Real(_) => write!(f, "a number"),
             TokenKind::Text(_) | TokenKind::TextStart(_) => write!(f, "a text"),
             TokenKind::TextNext(_) | TokenKind::TextEnd(_) => write!(f, "the end of a value in a text"),
+            TokenKind::Stray => write!(f, "a stray character"),
             TokenKind::End => write!(f, "the end of the file"),
             fixed => write!(f, "`{}`", fixed.fixed().unwrap_or_default()),
         }

@@ -74,6 +74,9 @@ impl Parser<'_> {
             },
             TokenKind::Real(value) => ExprKind::Real(value),
             TokenKind::Text(_) | TokenKind::TextStart(_) => {
+                if let Some(error) = self.misplaced_text() {
+                    return self.fail(error);
+                }
                 self.text()?;
                 let error = Diagnostic::error(span.to(self.last_span()), "a text is no value");
                 let help =

@@ -163,6 +163,17 @@ impl Parser<'_> {
         loop {
             let index = constructors.len() as u32;
             let (name, name_span) = self.upper_name("the name of a constructor", "constructors")?;
+            if let TokenKind::Lower(of) = self.peek()
+                && self.names.text(of) == "of"
+                && params.iter().all(|&(param, _)| param != of)
+            {
+                let field = match self.peek_next() {
+                    TokenKind::Upper(field) => self.names.text(field),
+                    _ => "..",
+                };
+                let help = format!("fields follow their constructor: `{} {field}`", self.names.text(name));
+                return self.unexpected("the type of a field, `|` or the next definition", Some(&help));
+            }
             let (fields, field_names) = self.constructor_fields()?;
             let constructor = Constructor { name, name_span, data, index, fields, field_names };
             constructors.push(self.ast.constructors.push(constructor));

@@ -121,9 +121,13 @@ impl Parser<'_> {
             if op_strength == COMPARISON
                 && let Some(first) = compared.replace(op_span)
             {
+                let mut between =
+                    self.tokens[..self.at].iter().rev().take_while(|token| token.span.start > first.start);
+                let is_or = |kind| matches!(kind, TokenKind::Lower(name) if self.names.text(name) == "or");
+                let has_or = between.any(|token| is_or(token.kind));
                 let error = Diagnostic::error(op_span, "comparisons can't be chained")
                     .also(first, "the first comparison")
-                    .help("write `a < b && b < c`");
+                    .help(if has_or { "logical or is `||`" } else { "write `a < b && b < c`" });
                 return self.fail(error);
             }
             if op.is_right_associative() {

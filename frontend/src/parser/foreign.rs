@@ -1,6 +1,9 @@
 //! Hints for syntax of other languages: what is written here instead.
 
 use super::Parser;
+use crate::diagnostics::Diagnostic;
+use crate::library;
+use crate::source::Span;
 use crate::token::TokenKind;
 
 /// A mistake is looked for in so many tokens before the one that can't be parsed.
@@ -12,7 +15,32 @@ const FUNCTION: &str = "a function is written `\\x -> value`";
 pub(crate) const PARTS: &str =
     "the parts of a tuple get names: `let (a, b) = p in ..`; those of a pair are `fst p` and `snd p`";
 
+/// What is said of `error`, `assert` or `trace` where no text stands in its place.
+pub(crate) fn without_text(word: &str, span: Span) -> Option<Diagnostic> {
+    let (takes, help) = match word {
+        "error" => ("a text", "write `error \"x = {x}\"`: a text can't be computed, but it may show values in braces"),
+        "assert" => ("a condition and a text", "write `let () = assert (x > 0) \"x must be positive\" in ..`"),
+        "trace" => ("a text and a value", "write `trace \"x = {x}\" x`"),
+        _ => return None,
+    };
+    let error = Diagnostic::error(span, format!("`{word}` takes {takes}"));
+    let error = if word == "assert" { error } else { error.label("no text in quotes follows") };
+    Some(error.help(help))
+}
+
 impl Parser<'_> {
+    /// The error about a word that the text here was meant for, as in `assert x > 0 "text"` or `error ("text")`.
+    pub(super) fn misplaced_text(&self) -> Option<Diagnostic> {
+        let ends = |kind: TokenKind| {
+            kind.keyword().is_some() || matches!(kind, TokenKind::Equals | TokenKind::Text(_) | TokenKind::TextEnd(_))
+        };
+        let earlier = self.tokens[..self.at].iter().rev().take(TOKENS_MAX);
+        earlier.take_while(|token| !ends(token.kind)).find_map(|token| match token.kind {
+            TokenKind::Lower(name) => without_text(self.names.text(name), token.span),
+            _ => None,
+        })
+    }
+
     /// What to write instead, if what is before the current token looks like another language.
     pub(super) fn foreign_hint(&self, expected: &str) -> Option<String> {
         let is_name = ["pattern", "name"].iter().any(|name| expected.contains(name));
@@ -66,6 +94,11 @@ impl Parser<'_> {
             (_, T::Dot, T::Int(_)) => "a number has a digit before its dot: `0.5`",
             (_, T::Dot, T::Upper(name)) if found.glued && self.names.text(name) == "T" => {
                 "the transpose of a matrix is `transpose m`"
+            }
+            (Some(T::Upper(module)), T::Dot, T::Upper(_))
+                if let Some(hint) = library::foreign_hint(self.names.text(module)) =>
+            {
+                hint
             }
             (_, T::Dot, T::Upper(_)) if found.glued && is_operator => {
                 "the name of a field starts with a small letter; what is in a module needs its `import`"

@@ -6,6 +6,7 @@ use crate::builtins::Builtin;
 use crate::diagnostics::Diagnostic;
 use crate::library;
 use crate::names::{Name, closest};
+use crate::parser::without_text;
 use crate::prelude;
 use crate::source::Span;
 
@@ -17,22 +18,8 @@ impl Resolver<'_> {
         if self.is_missing(name) {
             return;
         }
-        if self.names.text(name) == "error" {
-            let error = Diagnostic::error(self.ast.exprs[expr].span, "`error` takes a text");
-            let error = error.label("no text in quotes follows");
-            return self.sink.push(
-                error.help("write `error \"x = {x}\"`: a text can't be computed, but it may show values in braces"),
-            );
-        }
-        if self.names.text(name) == "assert" {
-            let error = Diagnostic::error(self.ast.exprs[expr].span, "`assert` takes a condition and a text");
-            let help = "write `let () = assert (x > 0) \"x must be positive\" in ..`";
-            return self.sink.push(error.help(help));
-        }
-        if self.names.text(name) == "trace" {
-            let error = Diagnostic::error(self.ast.exprs[expr].span, "`trace` takes a text and a value");
-            let error = error.label("no text in quotes follows");
-            return self.sink.push(error.help("write `trace \"x = {x}\" x`"));
+        if let Some(error) = without_text(self.names.text(name), self.ast.exprs[expr].span) {
+            return self.sink.push(error);
         }
         let message = format!("unknown name `{}`", self.names.text(name));
         let error = Diagnostic::error(self.ast.exprs[expr].span, message).label("not defined here");
