@@ -17,6 +17,8 @@ const CAPTURED: &str = "make constants of what the functions capture, where they
 const RESULT: &str = "a function of several arguments takes them as a tuple: `\\(x, y) -> x * y`";
 const PULLBACK: &str = "it gives a value and its pullback: `let (y, back) = vjp f x in back 1.0`";
 const RESULT_OF_ARRAY: &str = "a function of several reals takes them as one array: `\\x -> x[0] * x[1]`";
+/// Advice repeats so many arguments at most.
+const SHOWN_MAX: usize = 6;
 
 impl Infer<'_> {
     /// The type of a name at one use.
@@ -59,6 +61,15 @@ impl Infer<'_> {
             self.too_many(callee, rest, args, index);
             return self.arguments_only(args);
         }
+        let mut point = None;
+        if let (&[function, arg], true) = (args, self.takes_array(callee)) {
+            let found = self.infer(arg);
+            if self.is_no_array(callee, function, arg, found) {
+                self.infer(function);
+                return self.out.types.error;
+            }
+            point = Some(found);
+        }
         for (i, &arg) in args.iter().enumerate() {
             let Some((param, result)) = self.as_function(ty) else {
                 // What is a result may turn out to be no function only now, by an argument.
@@ -70,10 +81,34 @@ impl Infer<'_> {
             if self.is_tuple_of_arguments(callee, args, param) {
                 return self.tuple_of_arguments(callee, args);
             }
-            self.check(arg, param, Why::Argument(callee, i));
+            match point.filter(|_| i == 1) {
+                Some(found) => self.unify_expr(arg, param, found, Why::Argument(callee, i)),
+                None => self.check(arg, param, Why::Argument(callee, i)),
+            }
             ty = result;
         }
         ty
+    }
+
+    /// Whether the point where `jacobian` or `hessian` is taken is a number or a tuple, which is reported then.
+    fn is_no_array(&mut self, callee: ExprId, function: ExprId, point: ExprId, found: Ty) -> bool {
+        let name = self.callee_name(callee);
+        let is_real = self.is_number(found) && self.out.types.con_of(found) != Some(Con::Int);
+        let help = if is_real {
+            let f = self.quoted(function).unwrap_or_else(|| "f".to_owned());
+            let x = self.quoted(point).unwrap_or_else(|| "x".to_owned());
+            let f = if name == "hessian" { format!("(derivative {f})") } else { f };
+            format!("of a function of one real it is `derivative {f} {x}`")
+        } else if self.out.types.con_of(found) == Some(Con::Tuple) {
+            format!("{RESULT_OF_ARRAY}; `grad` and `jvp` take tuples, too")
+        } else {
+            return false;
+        };
+        let found = self.out.types.describe(found);
+        let message = format!("`{name}` needs an `Array Real`, found {found}");
+        let error = Diagnostic::error(self.ast.exprs[point].span, message).label(format!("this is {found}"));
+        self.sink.push(error.help(help));
+        true
     }
 
     /// Whether the only argument is a tuple of all that a function takes, as in `pow(x, 2)`, where it takes no tuple.
@@ -176,7 +211,7 @@ impl Infer<'_> {
             let is_data = self.out.types.class_of(ty) == Class::Data;
             self.sink.push(match node.kind {
                 _ if is_data => error.note(ONLY_DATA).help(CAPTURES),
-                ExprKind::Int(_) | ExprKind::Real(_) => error.help("a product is written with `*`: `2 * x`"),
+                ExprKind::Int(_) | ExprKind::Real(_) => error.help(self.product([callee, args[0]])),
                 _ if is_index => error.help("an index directly follows its array: `a[i]`"),
                 _ => error,
             });
@@ -190,6 +225,7 @@ impl Infer<'_> {
         let message = format!("{name} takes {index} argument{plural}, found {}", args.len());
         let error = Diagnostic::error(self.ast.exprs[args[index]].span, message).label("one too many");
         let error = match self.callee_name(callee) {
+            _ if let Some(help) = self.meant_by(callee, args) => error.help(help),
             _ if !self.is_derivative(callee) || self.is_detach(callee) => {
                 error.help("an argument that is more than a name or a number needs parentheses: `f (g x)`")
             }
@@ -199,6 +235,47 @@ impl Infer<'_> {
         };
         let error = self.with_signature(error, callee);
         self.sink.push(error);
+    }
+
+    /// What a call with too many arguments was meant to be: `sin 2x`, `sum f xs`, `max a b c`.
+    fn meant_by(&self, callee: ExprId, args: &[ExprId]) -> Option<String> {
+        let node = |expr: ExprId| &self.ast.exprs[expr];
+        let mut pairs = args.iter().zip(&args[1..]).map(|(&a, &b)| [a, b]);
+        let is_product = |&[a, b]: &[ExprId; 2]| {
+            matches!(node(a).kind, ExprKind::Int(_) | ExprKind::Real(_)) && node(a).span.end == node(b).span.start
+        };
+        if let Some(product) = pairs.find(is_product) {
+            return Some(self.product(product));
+        }
+        let quoted: Vec<String> = args.iter().map(|&arg| self.quoted(arg)).collect::<Option<_>>()?;
+        let is_builtin = matches!(self.resolved.meanings[callee], Some(Meaning::Builtin(_)));
+        let is_extreme = is_builtin && args.len() <= SHOWN_MAX && !args.iter().any(|&arg| self.is_function(arg));
+        let of_many = |name: &str| format!("of more than two numbers it is `{name} [| {} |]`", quoted.join(", "));
+        match self.callee_name(callee) {
+            "max" if is_extreme => Some(of_many("maximum")),
+            "min" if is_extreme => Some(of_many("minimum")),
+            name => {
+                let (param, _) = self.out.types.function_parts(self.out.exprs[callee])?;
+                let [f, xs] = &quoted[..] else { return None };
+                let takes_collection = self.out.types.con_of(param) == Some(Con::Collection);
+                (takes_collection && self.is_function(args[0])).then(|| format!("write `{name} (map {f} {xs})`"))
+            }
+        }
+    }
+
+    /// What is written in place of `2x` or `2 x`.
+    fn product(&self, factors: [ExprId; 2]) -> String {
+        let shown = match factors.map(|factor| self.quoted(factor)) {
+            [Some(a), Some(b)] => format!("{a} * {b}"),
+            _ => "2 * x".to_owned(),
+        };
+        format!("a product is written with `*`: `{shown}`")
+    }
+
+    /// Whether an expression is a function as it is written.
+    fn is_function(&self, expr: ExprId) -> bool {
+        matches!(self.ast.exprs[expr].kind, ExprKind::Lambda(..) | ExprKind::Operator(_) | ExprKind::Section(..))
+            || self.expected_arguments(expr).is_some_and(|count| count > 0)
     }
 
     /// Whether another error is about what stands where an argument would: an unknown name may be meant as an
@@ -334,8 +411,7 @@ impl Infer<'_> {
         if self.has_functions(&params) {
             error.note(ONLY_DATA).help(if self.is_detach(callee) { CAPTURED } else { CAPTURES })
         } else if takes_several {
-            let takes_array = ["jacobian", "hessian"].contains(&self.callee_name(callee));
-            error.note(ONLY_DATA).help(if takes_array { RESULT_OF_ARRAY } else { RESULT })
+            error.note(ONLY_DATA).help(if self.takes_array(callee) { RESULT_OF_ARRAY } else { RESULT })
         } else if self.has_functions(&results) {
             error.note(ONLY_DATA)
         } else {
@@ -362,6 +438,11 @@ impl Infer<'_> {
             Some(Meaning::Def(def)) => !self.ast.is_own(def) && DERIVATIVES.contains(&self.callee_name(callee)),
             _ => false,
         }
+    }
+
+    /// Whether a name is that of a derivative of functions of arrays.
+    fn takes_array(&self, callee: ExprId) -> bool {
+        self.is_derivative(callee) && ["jacobian", "hessian"].contains(&self.callee_name(callee))
     }
 
     fn is_detach(&self, callee: ExprId) -> bool {

@@ -4,7 +4,8 @@ use super::expr::Operand;
 use super::{Infer, Why};
 use crate::ast::{BinaryOp, Comparison, ExprId, ExprKind, Side};
 use crate::diagnostics::Diagnostic;
-use crate::types::{Class, Con, Kind, Kinds, Ty};
+use crate::resolve::Meaning;
+use crate::types::{Class, Con, Kind, Kinds, Mismatch, Ty};
 
 impl Infer<'_> {
     pub(super) fn negate(&mut self, operand: Operand) -> Ty {
@@ -26,7 +27,9 @@ impl Infer<'_> {
                     Comparison::Equal | Comparison::NotEqual => Class::Equal,
                     _ => Class::Ordered,
                 };
-                self.operands(op, class, left, right);
+                if let Some(left) = self.not_negated(left, right) {
+                    self.operands(op, class, left, right);
+                }
                 self.out.types.bool
             }
             BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul | BinaryOp::Div | BinaryOp::Rem => {
@@ -45,6 +48,34 @@ impl Infer<'_> {
                 result
             }
             _ => unreachable!("the caller handles `{}`", op.symbol()),
+        }
+    }
+
+    /// The left operand of a comparison, unless it is `not x` for a number x, as in `not x > 0`, which is reported.
+    fn not_negated(&mut self, left: Operand, right: ExprId) -> Option<Operand> {
+        let Some([not, arg]) = self.negated(left.expr).filter(|_| left.ty.is_none()) else { return Some(left) };
+        let (bool, found) = (self.out.types.bool, self.infer(arg));
+        if !self.is_number(found) {
+            self.infer(not);
+            self.unify_expr(arg, bool, found, Why::Argument(not, 0));
+            return Some(Operand { expr: left.expr, ty: Some(self.set(left.expr, bool)) });
+        }
+        let span = self.ast.exprs[arg].span;
+        let comparison = self.sources.excerpt(span.to(self.ast.exprs[right].span)).unwrap_or("a < b");
+        let error = self.mismatch(span, bool, found, Why::Argument(not, 0), Mismatch::Different);
+        self.sink.push(error.help(format!("`not` takes what directly follows it: write `not ({comparison})`")));
+        self.infer(right);
+        None
+    }
+
+    /// `not` and its argument, if this is what an operand is.
+    fn negated(&self, operand: ExprId) -> Option<[ExprId; 2]> {
+        let ExprKind::Apply(callee, args) = &self.ast.exprs[operand].kind else { return None };
+        let is_not =
+            matches!(self.resolved.meanings[*callee], Some(Meaning::Builtin(_))) && self.callee_name(*callee) == "not";
+        match args[..] {
+            [arg] if is_not => Some([*callee, arg]),
+            _ => None,
         }
     }
 
@@ -112,6 +143,9 @@ impl Infer<'_> {
         let error = match class {
             Class::Ordered if self.out.types.con_of(ty) == Some(Con::Tuple) => {
                 error.help("compare the parts one by one")
+            }
+            Class::Ordered if self.negated(operand).is_some() => {
+                error.help(format!("`not` takes what directly follows it: write `not (a {symbol} b)`"))
             }
             Class::Equal => error.note("functions can't be compared"),
             Class::Number if symbol == "^" && self.out.types.kind_of(ty).is_some() => {
