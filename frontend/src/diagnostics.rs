@@ -175,7 +175,7 @@ fn annotation<'s>(
 /// `Display` writes each with file, line, column, the source line and carets:
 ///
 /// ```
-/// let errors = dualvm_frontend::compile("f.dual", "def f (x : Real) = sqr x").unwrap_err();
+/// let errors = dualvm_frontend::compile("f.dual", "def f (x : Real) = sqrtt x").unwrap_err();
 /// assert_eq!(errors.list().len(), 1);
 /// let text = errors.to_string();
 /// assert!(text.contains("f.dual:1:20"));

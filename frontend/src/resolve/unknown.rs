@@ -55,6 +55,9 @@ impl Resolver<'_> {
         if let Some(known) = self.in_a_module(name) {
             return error.help(format!("there is `{known}`"));
         }
+        if let Some(known) = self.log_density(name) {
+            return error.help(format!("there is the density's logarithm: `exp ({known} ..)`"));
+        }
         let foreign = match self.names.text(name) {
             "mod" | "rem" => Some("the remainder of integers is `a % b`"),
             "div" => Some("the quotient of integers is `a / b`"),
@@ -74,7 +77,20 @@ impl Resolver<'_> {
             "int" | "toInt" | "truncate" => {
                 Some("a `Real` becomes an `Int` with `to_int`, which cuts off the fraction")
             }
-            "pow" => Some("a power is written `x ^ y`"),
+            "pow" | "power" | "expt" => Some("a power is written `x ^ y`"),
+            "sqr" => Some("the square is `x ^ 2` or `square x`, the root `sqrt x`"),
+            "arcsin" => Some("it is called `asin`"),
+            "arccos" => Some("it is called `acos`"),
+            "arctan" => Some("it is called `atan`"),
+            "arctan2" => Some("it is called `atan2`"),
+            "arcsinh" | "arsinh" => Some("it is called `asinh`"),
+            "arccosh" | "arcosh" => Some("it is called `acosh`"),
+            "arctanh" | "artanh" => Some("it is called `atanh`"),
+            "median" => Some("there is none; `sort xs` has it in the middle: `(sort xs)[length xs / 2]`"),
+            "quantile" | "percentile" => Some("there is none; `sort xs` is the elements in their order"),
+            "zeros" | "ones" => {
+                Some("one value n times is `replicate n 0.0`, in a matrix `[| 0.0 for _ < m, _ < n |]`")
+            }
             "print" | "println" | "printf" | "debug" | "show" | "log_value" => {
                 Some("values are shown by `trace \"x = {x}\" x`, which is `x`")
             }
@@ -133,6 +149,14 @@ impl Resolver<'_> {
         qualified.find(|text| self.names.known(text).is_some_and(|name| self.global_value(name).is_some()))
     }
 
+    /// The function for the logarithm of a density or of a probability, where a name is that of one without it.
+    fn log_density(&self, name: Name) -> Option<String> {
+        let text = self.names.text(name);
+        let (stem, kind) = ["pdf", "pmf"].iter().find_map(|kind| Some((text.strip_suffix(kind)?, kind)))?;
+        let known = format!("{stem}log{kind}");
+        self.names.known(&known).filter(|&name| self.global_value(name).is_some()).map(|_| known)
+    }
+
     /// The local function that has a parameter of this name: `let mut y = e in y` defines a function `mut`.
     fn function_of(&self, name: Name) -> Option<&str> {
         self.undo.iter().rev().find_map(|&(local, _)| match self.scope[local] {
@@ -177,6 +201,7 @@ impl Resolver<'_> {
             "Cons" => Some("::"),
             "NaN" | "Nan" => Some("nan"),
             "Infinity" | "Inf" => Some("infinity"),
+            "PI" | "Pi" => Some("pi"),
             _ => self.closest_of(name, std::iter::empty(), |known| self.global_constructor(known).is_some()),
         };
         let error = match meant {
@@ -184,6 +209,7 @@ impl Resolver<'_> {
                 error.help(format!("there is a constructor `{meant}`"))
             }
             Some(meant) => error.help(format!("write `{meant}`")),
+            None if let Some(hint) = library::foreign_hint(text) => error.help(hint),
             None if self.global_type(name).is_some() => error.help(format!("`{text}` is a type, not a constructor")),
             None => error.help("names with a capital letter are constructors, which `type` declares"),
         };
