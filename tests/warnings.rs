@@ -114,6 +114,14 @@ fn quotients_of_integers_in_place_of_reals_are_told() {
 }
 
 #[test]
+fn comparisons_that_look_like_assignments_are_told() {
+    let told = "`<-` is a comparison with a negative value";
+    warns("def f (a : Array Real) = a[0] <- 1", &[&format!("w.dual:1:31: {told}")]);
+    warns("def f (n : Int) = [| 1.0 for _ <- n + 3 |]", &[&format!("w.dual:1:32: {told}")]);
+    warns("def f (x : Real) = (x < -1, x <-1, x<- 1, x < - 1, (x <(- 1)))", &[]);
+}
+
+#[test]
 fn programs_of_the_repository_are_free_of_warnings() {
     let options = CompileOptions::default().importing(Arc::new(FolderImporter::default()));
     let (mut count, mut told) = (0, Vec::new());

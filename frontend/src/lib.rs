@@ -101,7 +101,7 @@ pub struct Compiled {
     /// The definitions that hosts can't call, in the order of the text, and why.
     pub unexported: Vec<Unexported>,
     /// What is probably not what was meant, though it was compiled: names that nothing uses, quotients of integers
-    /// where reals were probably wanted. Of the program's own files only.
+    /// where reals were probably wanted, `<-`. Of the program's own files only.
     pub warnings: Diagnostics,
     /// The calls that are left after functions were copied into their callers, and why. Some of them may have vanished
     /// since.

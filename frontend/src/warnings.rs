@@ -1,5 +1,5 @@
-//! Warnings: what is compiled, but is probably not what was meant. Names that nothing uses, and quotients of integers
-//! where a quotient of reals was probably wanted.
+//! Warnings: what is compiled, but is probably not what was meant. Names that nothing uses, quotients of integers where
+//! a quotient of reals was probably wanted, and `<-`.
 //!
 //! Only what a program's author has written is looked at, and only if it has no errors. Every expression, pattern and
 //! type is visited once. What is used is told from the side tables of resolution, and no walk nests.
@@ -31,6 +31,7 @@ pub(crate) fn warn(program: &Program<'_>, sources: &SourceMap, sink: &mut Sink, 
     warnings.definitions();
     warnings.imports();
     warnings.quotients();
+    warnings.arrows();
 }
 
 /// What the program's own expressions, patterns and types mention.
@@ -304,7 +305,7 @@ impl Warnings<'_> {
         }
     }
 
-    /// Warns of a quotient of integers, unless that was done already. `help` is told the one of reals that may be meant.
+    /// Warns of a quotient of integers, unless that was done already. `help` is told the one of reals that is meant.
     fn rounded(&mut self, quotient: ExprId, when: &str, help: impl FnOnce(&str) -> String) {
         let is_quotient = matches!(self.program.ast.exprs[quotient].kind, ExprKind::Binary(BinaryOp::Div, ..));
         if is_quotient && self.is_integer(quotient) && self.inexact_literals(quotient).is_none() {
@@ -313,6 +314,28 @@ impl Warnings<'_> {
             let real = quote::real_quotient(self.program.ast, self.sources, quotient);
             let warning = warning.help(help(real.as_deref().unwrap_or("to_real n / to_real m")));
             self.sink.push(warning.help("give the quotient a name with `let` if that is intended"));
+        }
+    }
+
+    /// Comparisons with a negative number that are written as an assignment: `a[0] <- 1`.
+    fn arrows(&mut self) {
+        let ast = self.program.ast;
+        for (_, expr) in ast.exprs.iter() {
+            if !self.sources.contains(expr.span) || !self.meter.step(expr.span) {
+                break;
+            }
+            let ExprKind::Negate(operand) = expr.kind else { continue };
+            let (source, minus) = self.sources.locate(expr.span);
+            let (before, after) = source.text().split_at(minus.start as usize);
+            if before.ends_with(" <") && after.starts_with("- ") && self.sources.is_own(expr.span) {
+                let arrow = Span::new(expr.span.start - 1, expr.span.start + 1);
+                let operand = quote::operand(ast, self.sources, operand);
+                let negative = operand.as_deref().unwrap_or("x");
+                let warning = Diagnostic::warning(arrow, "`<-` is a comparison with a negative value")
+                    .help("an array like `a` with another element is `{ a with [0] = 1 }`")
+                    .help(format!("if a comparison is meant, write `< -{negative}`"));
+                self.sink.push(warning);
+            }
         }
     }
 
