@@ -179,6 +179,13 @@ const CASES: &[Case] = &[
         ..CASE
     },
     Case {
+        name: "a function of the prelude",
+        files: &[("mult.dual", MULT)],
+        args: &["run", "mult.dual", "sin", "1"],
+        says: &["there is no function `sin`", "inside of programs only: write a `def` that calls it", "mult : "],
+        ..CASE
+    },
+    Case {
         name: "a function that hosts can't call",
         files: &[("record.dvs", RECORD)],
         args: &["run", "record.dvs", "hidden"],

@@ -65,6 +65,7 @@ pub use importer::{ImportRequest, ImportedContent, ImportedFile, ImportedLibrary
 pub use kept::{KeptCall, KeptReason};
 pub use limits::{CompileLimits, CompileOptions, Stopped};
 pub use literal::{Literal, parse_derivative, parse_literal};
+pub use prelude::is_predefined;
 pub use prelude_doc::{library_examples, library_markdown, prelude_examples, prelude_markdown, prelude_traps};
 pub use signature::Signature;
 pub use source::{Source, Span};

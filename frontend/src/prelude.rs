@@ -4,6 +4,7 @@
 //! the names in their texts mean. Where each stands in the sources is found when the compiler is built.
 
 use crate::arena::Id;
+use crate::builtins::Builtin;
 use crate::diagnostics::Sink;
 use crate::lexer::lex;
 use crate::limits::Meter;
@@ -293,6 +294,17 @@ const fn is_before(left: &Place, right: &Place) -> bool {
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     let is_public = |place: &&Place| starts_line(FILES[place.file].as_bytes(), place.start, DEF);
     DEFS.iter().filter(is_public).map(Place::name)
+}
+
+/// Whether every program knows something by this name, which no module exports: a builtin or a definition of the
+/// prelude.
+///
+/// ```
+/// assert!(dualvm_frontend::is_predefined("sin") && dualvm_frontend::is_predefined("sum"));
+/// assert!(!dualvm_frontend::is_predefined("main"));
+/// ```
+pub fn is_predefined(name: &str) -> bool {
+    Builtin::all().map(|(known, _)| known).chain(names()).any(|known| known == name)
 }
 
 fn position_of(name: &str) -> Option<usize> {

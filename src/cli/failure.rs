@@ -1,7 +1,7 @@
 //! What ends a command before its end, and how it is reported.
 
 use super::interrupt;
-use dualvm::frontend::Stopped;
+use dualvm::frontend::{Stopped, is_predefined};
 use dualvm::vm::excerpt::SourceTexts;
 use dualvm::vm::verify::Rule;
 use dualvm::{ArgumentError, Error, ErrorKind, FileKind, Function, Limit, Module, TangentError, Trap, TrapKind};
@@ -102,6 +102,12 @@ impl Failure {
         if let ErrorKind::Unexported(unexported) = error.kind() {
             let name = &unexported.name;
             let wrapper = format!("define a function that calls `{name}` and has only data in its type, and call that");
+            return Failure::bad_input(format_args!("{file}: {error}"), format_args!("{wrapper}; {exported}"));
+        }
+        if let ErrorKind::NoSuchFunction { name, private: false, .. } = error.kind()
+            && is_predefined(name)
+        {
+            let wrapper = format!("`{name}` is known inside of programs only: write a `def` that calls it");
             return Failure::bad_input(format_args!("{file}: {error}"), format_args!("{wrapper}; {exported}"));
         }
         Failure::bad_input(format_args!("{file}: {error}"), exported)
