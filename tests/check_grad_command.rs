@@ -132,6 +132,7 @@ fn bad_input_is_explained() {
     refused(&["area", "3", "4", "--points", "-1"], 2, "--points");
     refused(&["area", "3", "4", "--points", "10001"], 2, "expected a whole number from 0 to 10000");
     refused(&["polar", "3", "4", "--second"], 2, "a gradient needs a function that returns one Real");
+    refused(&["polar", "3", "4", "--second"], 2, "without it, first derivatives are checked");
     refused(&["third", "[1]"], 1, "trap: index 2 is out of bounds of an array of length 1");
     refused(&["long", "1", "--fuel", "1k"], 1, "--fuel sets this limit");
 }

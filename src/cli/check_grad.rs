@@ -7,15 +7,16 @@ use super::interrupt::cancellable;
 use super::{Format, Target, With, output};
 use clap::Args;
 use dualvm::{
-    CallOptions, CheckOptions, Comparison, Counts, Engines, Estimate, GradientCheck, PointCheck, Value, Verdict,
+    CallOptions, CheckOptions, Comparison, Counts, Engines, ErrorKind, Estimate, GradientCheck, PointCheck, Value,
+    Verdict,
 };
 use std::io::{self, Write};
 
 pub(crate) const HELP: &str = "\
 At the given arguments and at random ones near them, each real's derivative is computed by reverse mode, by forward
 mode and by differences with an error bar (Ridders 1982), all together along a random direction, and in the interpreter
-and natively. A result that isn't one real is multiplied by a random cotangent. Printed are the comparisons that don't
-agree, and of those that do the one that is the furthest off:
+and natively. A result that isn't one real is multiplied by a random cotangent; --second needs one real. Printed are the
+comparisons that don't agree, and of those that do the one that is the furthest off:
 
   agrees      within rounding, and within the error bar
   wrong       forward and reverse mode differ, or differences with a small error bar are something else
@@ -46,7 +47,7 @@ pub(crate) struct CheckGrad {
     /// What points, directions, cotangents and samples are made of
     #[arg(long, value_name = "N", default_value_t = CheckOptions::default().seed)]
     seed: u64,
-    /// Check second derivatives, too
+    /// Check second derivatives, too; of a function whose result is one real
     #[arg(long)]
     second: bool,
     /// How many reals are checked one by one, a random sample if there are more; 0: all
@@ -75,7 +76,14 @@ pub(crate) fn check_grad(flags: &CheckGrad) -> Outcome {
         options.call = CallOptions::default().cancelled_by(handle);
         function.check_gradient(&args, &options)
     });
-    let found = found.map_err(|error| Failure::call(&shown(&flags.target.program.file), &function, &error))?;
+    let file = shown(&flags.target.program.file);
+    let found = found.map_err(|error| match error.kind() {
+        ErrorKind::NotScalar { .. } => Failure::bad_input(
+            format_args!("{file}: {error}"),
+            "--second needs one real; without it, first derivatives are checked for any result",
+        ),
+        _ => Failure::call(&file, &function, &error),
+    })?;
     output::with_stdout(|out| match flags.format {
         Format::Text => text(out, &found),
         Format::Json => {
