@@ -80,11 +80,25 @@ def chosen (n : Int) (m : Int) (x : Real) : Real =
     let l = if k % 2 == 0 then { l with [i, 0] = x } else { l with [0, 1] = l[i, 1], [i, 1] = l[0, 1] } in
     { l with [i, 2] = l[i, 0] + l[i, 1] } in
   l[0, 2]
+
+def last (n : Int) (m : Int) (x : Real) : Real =
+  let l = loop l = square m x for k < n do
+    let l = { l with [k % m, 1] = x } in
+    if k % 2 == 0 then l else let l = { l with [k % m, 2] = l[0, 1] } in l in
+  l[0, 2]
+
+def nested (n : Int) (m : Int) (x : Real) : Real =
+  let s = loop s = { l = square m x, k = 0 } for i < n do
+    let l = loop l = s.l for j < 2 do { l with [i % m, j] = x } in
+    let l = loop l = l for j < 2 do { l with [j, j] = l[i % m, j] } in
+    { k = s.k + 1, l } in
+  s.l[0, 0]
 ";
 
 #[test]
 fn rounds_change_arrays_where_they_are() {
-    for name in ["two", "record", "either", "swaps", "heap", "thomas", "start", "named", "chosen"] {
+    let names = "two record either swaps heap thomas start named chosen last nested";
+    for name in names.split(' ') {
         for jit in [Jit::Off, Jit::Always] {
             let f = function(CHANGES, name, jit);
             let used = |n: i64, m: i64| {

@@ -138,14 +138,22 @@ impl Unboxer<'_> {
     /// Whether one of an expression's values is made there.
     fn makes(&self, expr: ExprId, at: usize) -> bool {
         let mut pending = vec![(expr, at)];
+        // What is bound on the way.
+        let mut bound: HashMap<Var, (ExprId, usize)> = HashMap::default();
         while let Some((expr, at)) = pending.pop() {
             if !self.meter.go_on() {
                 return false;
             }
             match &self.body.exprs[expr].kind {
                 ExprKind::Construct(..) => return true,
+                ExprKind::Var(var) => pending.extend(bound.remove(var)),
                 &ExprKind::If([_, then, other]) => pending.extend([(then, at), (other, at)]),
-                ExprKind::Block(_, value) => pending.push((*value, at)),
+                ExprKind::Block(bindings, value) => {
+                    for Binding { vars, value } in bindings {
+                        bound.extend(vars.iter().enumerate().map(|(at, &var)| (var, (*value, at))));
+                    }
+                    pending.push((*value, at));
+                }
                 ExprKind::Values(parts) => pending.extend(self.part(parts, at)),
                 ExprKind::Switch(switch) => {
                     pending.extend(switch.arms.iter().map(|arm| (arm.1, at)));
