@@ -76,6 +76,33 @@ fn what_differs_is_not_shared() {
 }
 
 #[test]
+fn objects_that_are_only_taken_apart_are_not_made() {
+    let complex = "type C = C Real Real
+        def mul (C a b) (C c d) = C (a * c - b * d) (a * d + b * c)
+        def square (C a b) = a * a + b * b\n";
+    let text =
+        format!("{complex} def f (x : Real) : Real = let z = C x (sin x) in square (mul (mul z z) (C 2 (exp x)))");
+    assert_eq!(counts(&text, [Op::VariantNew, Op::Payload, Op::Sin]), [0, 0, 1]);
+    // Where it is made after all, it is made of the same.
+    let text = format!("{complex} def f (x : Real) : (C, Real) = let z = C (exp x) (sin x) in (z, square z)");
+    assert_eq!(counts(&text, [Op::VariantNew, Op::Payload, Op::Sin, Op::Exp]), [1, 0, 1, 1]);
+    // What isn't read may trap, and does so where it did.
+    let text = "type P = P Real Int
+        def f (x : Real) (n : Int) : Real =
+          let P a _ = P (x * x) (7 / n) in if a > 4 then error \"great\" else a";
+    assert_eq!(run(text, &[Value::Real(2.0), Value::Int(1)]), Ok(Value::Real(4.0)));
+    let error = run(text, &[Value::Real(3.0), Value::Int(0)]).expect_err("it divides by zero");
+    assert!(error.contains("division by zero"), "{error}");
+    // An inner object, and a choice.
+    let text = "type T = Leaf Real | Node T T
+        def f (x : Real) : Real =
+          match Node (Leaf (exp x)) (Node (Leaf x) (Leaf (sin x))) with
+          | Node (Leaf a) (Node (Leaf b) (Leaf c)) -> a + b + c
+          | _ -> 0";
+    assert_eq!(counts(text, [Op::VariantNew, Op::VariantTag, Op::Payload]), [0, 0, 0]);
+}
+
+#[test]
 fn equal_loads_are_one() {
     let text = "def f (a : Array Real) (b : Array Real) : Real =
       loop sum = 0.0 for i < length a do sum + (a[i] - b[i]) * (a[i] - b[i])";

@@ -1,8 +1,8 @@
 //! Drops bindings that nobody reads and that do nothing but compute.
 
-use super::is_pure_node;
+use super::{is_pure_node, take_bindings};
 use crate::arena::Table;
-use crate::core::{Body, ExprId, ExprKind, Function, Var};
+use crate::core::{Binding, Body, ExprId, ExprKind, Function, Var};
 use crate::limits::Meter;
 
 /// Drops what a function computes in vain.
@@ -30,6 +30,8 @@ pub(super) fn drop_unused(function: &mut Function, meter: &Meter) {
     let mut only_computes = Table::filled(false, function.body.exprs.len());
     // What is bound in an expression may be used after it, which is then needed, too: where, and the subtree's end.
     let mut is_free = Table::filled(false, function.body.exprs.len());
+    // Whether nothing but what is bound in an expression is needed, and evaluated whenever the expression is.
+    let mut only_binds = Table::filled(false, function.body.exprs.len());
     let mut needed = Table::filled(Extent::NONE, function.body.exprs.len());
     let mut ends = Table::filled(0, function.body.exprs.len());
     for (at, &expr) in order.iter().enumerate().rev() {
@@ -50,21 +52,32 @@ pub(super) fn drop_unused(function: &mut Function, meter: &Meter) {
         (needed[expr], ends[expr]) = (within, end);
         only_computes[expr] = computes;
         is_free[expr] = computes && within.first >= at && within.last < end;
-        let ExprKind::Block(bindings, value) = &node.kind else { continue };
-        let is_dropped = |vars: &[Var], value: ExprId, uses: &Table<Var, u32>| {
-            is_free[value] && vars.iter().all(|&var| uses[var] == 0)
+        only_binds[expr] = match &node.kind {
+            ExprKind::Block(_, value) => only_binds[*value],
+            ExprKind::And(_) | ExprKind::Or(_) | ExprKind::If(_) => false,
+            kind => {
+                let mut binds = only_computes_node(&function.body, kind);
+                node.for_each_child(|child| binds &= only_binds[child]);
+                binds
+            }
         };
-        if !bindings.iter().any(|binding| is_dropped(&binding.vars, binding.value, &uses)) {
+        let ExprKind::Block(bindings, value) = &node.kind else { continue };
+        let is_unread = |binding: &Binding, uses: &Table<Var, u32>| binding.vars.iter().all(|&var| uses[var] == 0);
+        let is_dropped = |value: ExprId| is_free[value] || only_binds[value];
+        if !bindings.iter().any(|binding| is_dropped(binding.value) && is_unread(binding, &uses)) {
             continue;
         }
-        let (bindings, value) = (bindings.to_vec(), *value);
-        let mut kept = Vec::with_capacity(bindings.len());
-        for binding in bindings.into_iter().rev() {
-            if is_dropped(&binding.vars, binding.value, &uses) {
-                forget(&function.body, binding.value, &mut uses);
-            } else {
+        let (mut pending, value) = (bindings.to_vec(), *value);
+        let mut kept = Vec::with_capacity(pending.len());
+        while let Some(binding) = pending.pop() {
+            if !is_dropped(binding.value) || !is_unread(&binding, &uses) {
                 kept.push(binding);
+                continue;
             }
+            if !is_free[binding.value] {
+                take_bindings(&mut function.body, binding.value, &mut pending);
+            }
+            forget(&function.body, binding.value, &mut uses);
         }
         kept.reverse();
         function.body.exprs[expr].kind = ExprKind::Block(kept.into(), value);

@@ -7,6 +7,9 @@
 //! same table knows which tag an object has, and so which arm of a choice is taken. An object without payload is as
 //! good as any other of its tag: where a list was found to be empty, it is the empty list that is asked for.
 //!
+//! Where an object is taken apart that was made on the way here, what it was made of gets names: nobody may read the
+//! object itself then, so that it isn't made (`dead.rs`).
+//!
 //! A shared value has to be kept from its first use to its last, and there is a point where that costs more than to
 //! compute it again. Across calls, registers go to memory and come back: cheap operations and loads don't cross them.
 //! Across control flow, a real that is kept gets a slot and a record of its own: cheap operations on reals don't leave
@@ -96,8 +99,8 @@ struct Place {
 #[derive(Clone, Debug)]
 struct Shape {
     tag: u16,
-    /// What its payload holds, where that is known and needs no evaluation.
-    fields: List<ExprId>,
+    /// What its payload is made of, where that is known, with what the expressions compute.
+    parts: List<(ExprId, Number)>,
 }
 
 /// How far a value may be kept.
@@ -273,8 +276,7 @@ impl Sharer<'_> {
             ExprKind::Payload(field, object) => {
                 let dropped = *object;
                 let object = self.expr(dropped);
-                let known = self.shapes.get(&object).and_then(|shape| shape.fields.get(usize::from(field.index)));
-                if let Some(&known) = known {
+                if let Some(known) = self.field(object, field.index) {
                     // A variable or a constant.
                     self.body.exprs[expr].kind = self.body.exprs[known].kind.clone();
                     let number = self.expr_here(expr);
@@ -295,7 +297,7 @@ impl Sharer<'_> {
                 let number = self.number(operation);
                 self.computed(expr, number, mark);
                 if let Operation::Empty(tag, _) = operation {
-                    self.note_shape(number, Shape { tag, fields: List::default() });
+                    self.note_shape(number, Shape { tag, parts: List::default() });
                 }
                 number
             }
@@ -336,15 +338,21 @@ impl Sharer<'_> {
 
     /// The variables that hold an available value.
     fn name(&mut self, number: Number) -> List<Var> {
-        let place = self.available[number].as_mut().expect("the caller has looked");
+        let place = self.available[number].as_ref().expect("the caller has looked");
         let site = place.site;
         if let Some(vars) = &place.vars {
             return vars.clone();
         }
+        let vars = self.bind(site, number);
+        self.available[number].as_mut().expect("it is still there").vars = Some(vars.clone());
+        vars
+    }
+
+    /// Binds the values of an expression, which has been walked, to variables where it stands.
+    fn bind(&mut self, site: ExprId, number: Number) -> List<Var> {
         self.meter.nodes(Count::Code, NAMING_NODES);
         let Expr { types, origin, .. } = self.body.exprs[site];
         let vars: List<Var> = self.lists.get(types).iter().map(|&ty| self.body.vars.push(ty)).collect();
-        place.vars = Some(vars.clone());
         for at in 0..vars.len() {
             let value = match vars.len() {
                 1 => number,
@@ -363,6 +371,45 @@ impl Sharer<'_> {
         let binding = Binding { vars: vars.clone(), value };
         self.body.exprs[site].kind = ExprKind::Block(Box::new([binding]), result);
         vars
+    }
+
+    /// A field of an object, as a variable or a constant, if it is known what the object is made of. All of that gets
+    /// names then: it stays where the object isn't made.
+    fn field(&mut self, object: Number, at: u16) -> Option<ExprId> {
+        let parts = self.shapes.get(&object)?.parts.clone();
+        let mut fields = Vec::with_capacity(parts.len());
+        for (part, number) in parts {
+            self.atoms(part, number, &mut fields);
+        }
+        let field = fields.get(usize::from(at))?.0;
+        self.shapes.get_mut(&object)?.parts = fields.into();
+        Some(field)
+    }
+
+    /// Turns an expression, which has been walked, into variables and constants, one for each of its values.
+    fn atoms(&mut self, mut expr: ExprId, number: Number, atoms: &mut Vec<(ExprId, Number)>) {
+        while let ExprKind::Block(_, value) = self.body.exprs[expr].kind {
+            expr = value;
+        }
+        match &self.body.exprs[expr].kind {
+            ExprKind::Var(_) | ExprKind::Real(_) | ExprKind::Int(_) => atoms.push((expr, number)),
+            ExprKind::Values(parts) => {
+                for part in parts.clone() {
+                    let number = self.new_number();
+                    crate::stack::grown(|| self.atoms(part, number, atoms));
+                }
+            }
+            _ => {
+                let origin = self.body.exprs[expr].origin;
+                let vars = self.bind(expr, number);
+                if let Some(place) = self.available[number].as_mut().filter(|place| place.site == expr) {
+                    place.vars = Some(vars.clone());
+                }
+                for &var in &vars {
+                    atoms.push((self.variable(var, origin), number));
+                }
+            }
+        }
     }
 
     fn variable(&mut self, var: Var, origin: Origin) -> ExprId {
@@ -437,13 +484,9 @@ impl Sharer<'_> {
                 kind
             }
             ExprKind::Construct(tag, parts) => {
-                self.exprs(&parts);
-                let is_atom = |&part: &ExprId| {
-                    matches!(self.body.exprs[part].kind, ExprKind::Var(_) | ExprKind::Real(_) | ExprKind::Int(_))
-                };
-                let fields = if parts.iter().all(is_atom) { parts.clone() } else { List::default() };
+                let numbered = parts.iter().map(|&part| (part, self.expr(part))).collect();
                 let made = self.new_number();
-                self.note_shape(made, Shape { tag, fields });
+                self.note_shape(made, Shape { tag, parts: numbered });
                 number = Some(made);
                 ExprKind::Construct(tag, parts)
             }
@@ -643,7 +686,7 @@ impl Sharer<'_> {
         self.new_line();
         self.scoped(|sharer| {
             if let Some(tag) = tag {
-                sharer.note_shape(object, Shape { tag, fields: List::default() });
+                sharer.note_shape(object, Shape { tag, parts: List::default() });
                 let Expr { ref kind, types, .. } = sharer.body.exprs[switched];
                 if let ExprKind::Var(var) = *kind {
                     let since = sharer.changes.len();
