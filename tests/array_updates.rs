@@ -93,11 +93,25 @@ def nested (n : Int) (m : Int) (x : Real) : Real =
     let l = loop l = l for j < 2 do { l with [j, j] = l[i % m, j] } in
     { k = s.k + 1, l } in
   s.l[0, 0]
+
+def list (n : Int) (m : Int) (x : Real) : Real =
+  let a = loop a = [| x for _ < m |] for k in [i * i % m for i < n] do { a with [k] = a[k] + x } in
+  a[0] + a[1]
+
+def list_of_two (n : Int) (m : Int) (x : Real) : Real =
+  let (a, l) = loop (a, l) = ([| x for _ < m |], square m x) for k in [i * i % m for i < n] do
+    let l = { l with [k, 1] = a[k] } in
+    if k % 3 == 0 then (a, l) else ({ a with [k] = l[k, 1] + x }, l) in
+  sum a + l[1, 1]
+
+def recursive (n : Int) (m : Int) (x : Real) : Real =
+  let go i a = if i < n then go (i + 1) { a with [i % m] = a[(i + 1) % m] * x } else if i == 0 then 0 else sum a in
+  go 0 [| x for _ < m |]
 ";
 
 #[test]
 fn rounds_change_arrays_where_they_are() {
-    let names = "two record either swaps heap thomas start named chosen last nested";
+    let names = "two record either swaps heap thomas start named chosen last nested list list_of_two recursive";
     for name in names.split(' ') {
         for jit in [Jit::Off, Jit::Always] {
             let f = function(CHANGES, name, jit);

@@ -6,10 +6,13 @@
 //! version of it, or the round ends with it. So what an element is read from is always the newest version, and nobody
 //! can tell. Loops inside may hand a version on. The walk goes through a round in the order of evaluation; what it
 //! doesn't know is no use of a version.
+//!
+//! The parameters of a repetition, which a tail call or a list makes, are such accumulators, and a jump back ends the
+//! round. Without a jump, what the repetition ends with may do anything with the array, which is finished before it.
 
 use crate::core::{
-    ArrayType, Atom, Binding, Body, Expr, ExprId, ExprKind, Function, Iteration, Loop, Origin, Step, Text, TypeLists,
-    Var,
+    ArrayType, Atom, Binding, Body, Expr, ExprId, ExprKind, Function, Iteration, Label, Loop, Origin, Step, Switch,
+    Text, TypeLists, Var,
 };
 use crate::hash::{HashMap, HashSet};
 use crate::limits::Meter;
@@ -29,7 +32,7 @@ pub(super) fn change(function: &mut Function, lists: &mut TypeLists, module: &mu
             return;
         }
         replaces |= matches!(node.kind, ExprKind::Replace(..));
-        if matches!(node.kind, ExprKind::Loop(_)) {
+        if matches!(node.kind, ExprKind::Loop(_) | ExprKind::Repeat(_)) {
             loops.push(expr);
         }
         node.for_each_child(|child| pending.push(child));
@@ -39,10 +42,7 @@ pub(super) fn change(function: &mut Function, lists: &mut TypeLists, module: &mu
     }
     for mut expr in loops {
         let mut at = 0;
-        while let ExprKind::Loop(repeat) = &function.body.exprs[expr].kind
-            && at < repeat.vars.len()
-        {
-            let var = repeat.vars[at];
+        while let Some(&var) = carried(&function.body, expr).get(at) {
             if let ValueType::Ref(_) = function.body.vars[var]
                 && let Some(found) = Walker::new(&function.body, lists, meter).accumulator(expr, at)
             {
@@ -54,10 +54,21 @@ pub(super) fn change(function: &mut Function, lists: &mut TypeLists, module: &mu
     }
 }
 
+/// What a loop carries from one round to the next.
+fn carried(body: &Body, expr: ExprId) -> &[Var] {
+    match &body.exprs[expr].kind {
+        ExprKind::Loop(repeat) => &repeat.vars,
+        ExprKind::Repeat(repeat) => &repeat.params,
+        _ => &[],
+    }
+}
+
 /// What an accumulator's versions are.
 struct Found {
     /// The variables that hold them.
     versions: HashSet<Var>,
+    /// What reads the last version as it is where a repetition ends, with the variable.
+    ends: Vec<(ExprId, Var)>,
     /// How the array holds its elements.
     array: ArrayType,
 }
@@ -70,7 +81,10 @@ struct Walker<'w> {
     versions: HashSet<Var>,
     /// The newest version; `None` where it has become part of an expression that is still to be named.
     newest: Option<Var>,
+    ends: Vec<(ExprId, Var)>,
     array: Option<ArrayType>,
+    /// Whether a version has another element than the one before.
+    changes: bool,
 }
 
 /// The array can't be changed in place.
@@ -80,14 +94,24 @@ type Walk = Result<(), Refused>;
 
 impl<'w> Walker<'w> {
     fn new(body: &'w Body, lists: &'w TypeLists, meter: &'w Meter) -> Self {
-        Walker { body, lists, meter, versions: HashSet::default(), newest: None, array: None }
+        let (versions, ends) = (HashSet::default(), Vec::new());
+        Walker { body, lists, meter, versions, newest: None, ends, array: None, changes: false }
     }
 
     /// The versions of an accumulator of a loop, if one of its rounds changes it and all may.
     fn accumulator(mut self, expr: ExprId, at: usize) -> Option<Found> {
-        let ExprKind::Loop(repeat) = &self.body.exprs[expr].kind else { return None };
-        self.rounds(repeat, at).ok()?;
-        Some(Found { versions: self.versions, array: self.array? })
+        match &self.body.exprs[expr].kind {
+            ExprKind::Loop(repeat) => self.rounds(repeat, at).ok()?,
+            ExprKind::Repeat(repeat) if !repeat.builds => {
+                let var = repeat.params[at];
+                self.versions.insert(var);
+                self.newest = Some(var);
+                self.goes_on(repeat.body, repeat.label, at).ok()?;
+            }
+            _ => return None,
+        }
+        let array = self.array.filter(|_| self.changes)?;
+        Some(Found { versions: self.versions, ends: self.ends, array })
     }
 
     /// The rounds of a loop that begins with the newest version in a variable.
@@ -99,6 +123,49 @@ impl<'w> Walker<'w> {
             self.reads(cond)?;
         }
         self.hands_on(repeat.body, at)
+    }
+
+    /// What a repetition does with the newest version: it hands it on where it jumps back, or ends with it.
+    fn goes_on(&mut self, expr: ExprId, back: Label, at: usize) -> Walk {
+        if !self.meter.step(self.body.exprs[expr].origin.span) {
+            return Err(Refused);
+        }
+        crate::stack::grown(|| self.goes_on_here(expr, back, at))
+    }
+
+    fn goes_on_here(&mut self, expr: ExprId, back: Label, at: usize) -> Walk {
+        let body = self.body;
+        match &body.exprs[expr].kind {
+            ExprKind::Block(bindings, value) => {
+                bindings.iter().try_for_each(|binding| self.binding(binding))?;
+                self.goes_on(*value, back, at)
+            }
+            &ExprKind::If([cond, then, other]) => {
+                self.reads(cond)?;
+                self.either(&[then, other], |walker, arm| walker.goes_on(arm, back, at))
+            }
+            ExprKind::Switch(switch) => {
+                self.reads(switch.object)?;
+                self.either(&arms(switch), |walker, arm| walker.goes_on(arm, back, at))
+            }
+            ExprKind::Jump(label, args) if *label == back => self.hands_on_one(args, at),
+            _ => self.ends(expr, back),
+        }
+    }
+
+    /// An expression that a repetition ends with has the newest version as an array, if any.
+    fn ends(&mut self, expr: ExprId, back: Label) -> Walk {
+        let mut reads = false;
+        for (_, node) in self.body.nodes_of(expr) {
+            match &node.kind {
+                ExprKind::Var(var) if Some(*var) == self.newest => reads = true,
+                ExprKind::Var(var) if self.versions.contains(var) => return Err(Refused),
+                ExprKind::Jump(label, _) if *label == back => return Err(Refused),
+                _ => {}
+            }
+        }
+        self.ends.extend(self.newest.filter(|_| reads).map(|newest| (expr, newest)));
+        Ok(())
     }
 
     /// An expression that isn't one of a version, but may read it.
@@ -266,6 +333,7 @@ impl<'w> Walker<'w> {
                     self.reads_newest(source)?;
                 }
                 self.newest = None;
+                self.changes = true;
                 self.is_of(array)
             }
             ExprKind::Trap(text) => {
@@ -275,30 +343,17 @@ impl<'w> Walker<'w> {
             }
             &ExprKind::If([cond, then, other]) => {
                 self.reads(cond)?;
-                self.either(&[then, other], at)
+                self.either(&[then, other], |walker, arm| walker.hands_on(arm, at))
             }
             ExprKind::Switch(switch) => {
                 self.reads(switch.object)?;
-                let arms: Vec<ExprId> = switch.arms.iter().map(|arm| arm.1).chain(switch.default).collect();
-                self.either(&arms, at)
+                self.either(&arms(switch), |walker, arm| walker.hands_on(arm, at))
             }
             ExprKind::Block(bindings, value) => {
                 bindings.iter().try_for_each(|binding| self.binding(binding))?;
                 self.hands_on(*value, at)
             }
-            ExprKind::Values(parts) => {
-                let (threaded, within) = self.part(parts, at).ok_or(Refused)?;
-                // A name is nothing that is evaluated: what stands behind it may still read the version.
-                let is_name = matches!(body.exprs[threaded].kind, ExprKind::Var(_));
-                for &part in parts {
-                    match part == threaded {
-                        true if is_name => {}
-                        true => self.hands_on(part, within)?,
-                        false => self.reads(part)?,
-                    }
-                }
-                if is_name { self.hands_on(threaded, within) } else { Ok(()) }
-            }
+            ExprKind::Values(parts) => self.hands_on_one(parts, at),
             ExprKind::Loop(repeat) => {
                 self.hands_on(repeat.init, at)?;
                 if let Iteration::Range(range) = repeat.iteration {
@@ -311,15 +366,35 @@ impl<'w> Walker<'w> {
         }
     }
 
-    /// One of several, each of which hands the newest version on.
-    fn either(&mut self, arms: &[ExprId], at: usize) -> Walk {
+    /// Several expressions, one of whose values is the next version.
+    fn hands_on_one(&mut self, parts: &[ExprId], at: usize) -> Walk {
+        let (threaded, within) = self.part(parts, at).ok_or(Refused)?;
+        // A name is nothing that is evaluated: what stands behind it may still read the version.
+        let is_name = matches!(self.body.exprs[threaded].kind, ExprKind::Var(_));
+        for &part in parts {
+            match part == threaded {
+                true if is_name => {}
+                true => self.hands_on(part, within)?,
+                false => self.reads(part)?,
+            }
+        }
+        if is_name { self.hands_on(threaded, within) } else { Ok(()) }
+    }
+
+    /// One of several, to each of which the newest version comes.
+    fn either(&mut self, arms: &[ExprId], mut walk: impl FnMut(&mut Self, ExprId) -> Walk) -> Walk {
         let newest = self.newest;
         for &arm in arms {
             self.newest = newest;
-            self.hands_on(arm, at)?;
+            walk(self, arm)?;
         }
         Ok(())
     }
+}
+
+/// What is evaluated for the tags of a choice.
+fn arms(switch: &Switch) -> Vec<ExprId> {
+    switch.arms.iter().map(|arm| arm.1).chain(switch.default).collect()
 }
 
 /// What a text takes, in the order of evaluation: of an object that is made for it, the fields.
@@ -352,47 +427,84 @@ struct Before {
 impl Rewriter<'_> {
     /// Makes a builder of an accumulator of a loop. Returns where the loop is then.
     fn accumulator(&mut self, expr: ExprId, at: usize) -> ExprId {
-        let ExprKind::Loop(repeat) = self.body.exprs[expr].kind.clone() else { return expr };
-        let Expr { types, origin, .. } = self.body.exprs[expr];
-        let old_types = self.lists.get(types).to_vec();
         let builder = ValueType::Ref(self.module.intern_type(TypeDef::Builder(self.found.array.holds)));
         for &version in &self.found.versions {
             self.body.vars[version] = builder;
         }
-        // The first values get names, and the array becomes a builder.
-        let (mut bindings, mut atoms) = (Vec::new(), Vec::new());
-        self.body.name_values(repeat.init, self.lists, &mut bindings, &mut atoms);
-        let array = self.named(atoms[at], old_types[at], origin, &mut bindings);
+        let Expr { kind, types, origin } = self.body.exprs[expr].clone();
+        let mut bindings = Vec::new();
+        let (repeat, value) = match kind {
+            ExprKind::Loop(mut repeat) => {
+                let before = self.begin(&mut repeat.init, at, &mut bindings);
+                if let Iteration::While(cond) = repeat.iteration {
+                    self.expr(cond, before);
+                }
+                self.expr(repeat.body, before);
+                let old_types = self.lists.get(types).to_vec();
+                let mut new_types = old_types.clone();
+                new_types[at] = builder;
+                let repeat = self.make(ExprKind::Loop(repeat), &new_types, origin);
+                let results: List<Var> = new_types.iter().map(|&ty| self.body.vars.push(ty)).collect();
+                let mut parts: Vec<ExprId> = results.iter().map(|&var| self.var(var, origin)).collect();
+                parts[at] = self.step(Step::Finish, vec![parts[at]], old_types[at], origin);
+                bindings.push(Binding { vars: results, value: repeat });
+                (repeat, self.make(ExprKind::Values(parts.into()), &old_types, origin))
+            }
+            ExprKind::Repeat(mut repeat) => {
+                let before = self.begin(&mut repeat.init, at, &mut bindings);
+                for &(end, version) in &self.found.ends {
+                    self.end(end, version, before);
+                }
+                self.expr(repeat.body, before);
+                let repeat = self.body.exprs.push(Expr { kind: ExprKind::Repeat(repeat), types, origin });
+                (repeat, repeat)
+            }
+            _ => return expr,
+        };
+        self.body.exprs[expr].kind = ExprKind::Block(bindings.into(), value);
+        repeat
+    }
+
+    /// The first values get names, and the array becomes a builder.
+    fn begin(&mut self, init: &mut ExprId, at: usize, bindings: &mut Vec<Binding>) -> Before {
+        let Expr { types, origin, .. } = self.body.exprs[*init];
+        let mut types = self.lists.get(types).to_vec();
+        let mut atoms = Vec::new();
+        self.body.name_values(*init, self.lists, bindings, &mut atoms);
+        let array = self.named(atoms[at], types[at], origin, bindings);
         let length = self.body.vars.push(ValueType::Int);
-        let before = Before { array, length };
         let source = self.var(array, origin);
         let value = self.make(ExprKind::Length(self.found.array, source), &[ValueType::Int], origin);
         bindings.push(Binding { vars: List::from([length]), value });
+        types[at] = ValueType::Ref(self.module.intern_type(TypeDef::Builder(self.found.array.holds)));
         let room = self.var(length, origin);
-        let empty = self.step(Step::Begin, vec![room], builder, origin);
+        let empty = self.step(Step::Begin, vec![room], types[at], origin);
         let source = self.var(array, origin);
-        let first = self.step(Step::Extend, vec![empty, source], builder, origin);
-        let mut new_types = old_types.clone();
-        new_types[at] = builder;
-        let init: List<ExprId> = (0..)
+        let first = self.step(Step::Extend, vec![empty, source], types[at], origin);
+        let values: List<ExprId> = (0..)
             .zip(atoms)
             .map(|(n, atom)| if n == at { first } else { self.body.atom(atom, origin, self.lists) })
             .collect();
-        let init = self.make(ExprKind::Values(init), &new_types, origin);
-        let (vars, iteration, body) = (repeat.vars, repeat.iteration, repeat.body);
-        if let Iteration::While(cond) = iteration {
-            self.expr(cond, before);
+        *init = self.make(ExprKind::Values(values), &types, origin);
+        Before { array, length }
+    }
+
+    /// Finishes the last version before an expression that reads it as an array.
+    fn end(&mut self, expr: ExprId, version: Var, before: Before) {
+        let ty = self.body.vars[before.array];
+        let array = self.body.vars.push(ty);
+        let nodes: Vec<ExprId> = self.body.nodes_of(expr).map(|(node, _)| node).collect();
+        for node in nodes {
+            if matches!(self.body.exprs[node].kind, ExprKind::Var(var) if var == version) {
+                self.body.exprs[node].kind = ExprKind::Var(array);
+            }
         }
-        self.expr(body, before);
-        let repeat = ExprKind::Loop(Box::new(Loop { vars, init, iteration, body }));
-        let repeat = self.make(repeat, &new_types, origin);
-        let results: List<Var> = new_types.iter().map(|&ty| self.body.vars.push(ty)).collect();
-        let mut parts: Vec<ExprId> = results.iter().map(|&var| self.var(var, origin)).collect();
-        parts[at] = self.step(Step::Finish, vec![parts[at]], old_types[at], origin);
-        bindings.push(Binding { vars: results, value: repeat });
-        let value = self.make(ExprKind::Values(parts.into()), &old_types, origin);
-        self.body.exprs[expr].kind = ExprKind::Block(bindings.into(), value);
-        repeat
+        let Expr { kind, types, origin } = self.body.exprs[expr].clone();
+        let builder = self.var(version, origin);
+        let value = self.step(Step::Finish, vec![builder], ty, origin);
+        let last = self.body.exprs.push(Expr { kind, types, origin });
+        let binding = Binding { vars: List::from([array]), value };
+        self.body.exprs[expr].kind = ExprKind::Block(Box::new([binding]), last);
     }
 
     /// A variable that holds an atom.

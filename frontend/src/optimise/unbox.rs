@@ -3,7 +3,7 @@
 //! place (`in_place.rs`). So are those that a `let` names between one loop and the next, if they are made there.
 
 use crate::core::{
-    Atom, Binding, Body, Expr, ExprId, ExprKind, Field, Function, Loop, Origin, TypeList, TypeLists, Var,
+    Atom, Binding, Body, Expr, ExprId, ExprKind, Field, Function, Loop, Origin, Repeat, TypeList, TypeLists, Var,
 };
 use crate::hash::{HashMap, HashSet};
 use crate::limits::Meter;
@@ -21,7 +21,7 @@ pub(super) fn unbox(function: &mut Function, lists: &mut TypeLists, module: &Mod
         if !meter.step(node.origin.span) {
             return;
         }
-        if matches!(node.kind, ExprKind::Loop(_)) {
+        if matches!(node.kind, ExprKind::Loop(_) | ExprKind::Repeat(_)) {
             loops.push(expr);
         }
         node.for_each_child(|child| pending.push(child));
@@ -67,14 +67,25 @@ impl Unboxer<'_> {
     }
 
     fn repeat(&mut self, expr: ExprId) {
-        let ExprKind::Loop(repeat) = &self.body.exprs[expr].kind else { return };
-        let (vars, body) = (repeat.vars.clone(), repeat.body);
-        let wanted = |&at: &usize| {
-            let fields = self.fields(self.body.vars[vars[at]]);
-            fields.is_some() && self.makes(body, at)
-        };
-        let found: Vec<usize> = (0..vars.len()).rev().filter(wanted).collect();
-        found.into_iter().for_each(|at| self.accumulator(expr, at));
+        match &self.body.exprs[expr].kind {
+            ExprKind::Loop(repeat) => {
+                let is_made = |at| self.makes(repeat.body, at);
+                let found = self.objects(&repeat.vars, is_made);
+                found.into_iter().for_each(|at| self.accumulator(expr, at));
+            }
+            ExprKind::Repeat(repeat) if !repeat.builds => {
+                let is_made = |at| self.jumps_make(repeat, at);
+                let found = self.objects(&repeat.params, is_made);
+                found.into_iter().for_each(|at| self.parameter(expr, at));
+            }
+            _ => {}
+        }
+    }
+
+    /// Which variables are objects that have a shape and are made, the last one first.
+    fn objects(&self, vars: &[Var], is_made: impl Fn(usize) -> bool) -> Vec<usize> {
+        let wanted = |&at: &usize| self.fields(self.body.vars[vars[at]]).is_some() && is_made(at);
+        (0..vars.len()).rev().filter(wanted).collect()
     }
 
     /// Takes apart what is named that is made there, and of which only parts are read.
@@ -106,12 +117,10 @@ impl Unboxer<'_> {
             let Binding { vars, value } = bindings[n].clone();
             let mut new_vars = vars.to_vec();
             for at in (0..vars.len()).rev().filter(|&at| !whole.contains(&vars[at])) {
-                let ty = self.body.vars[vars[at]];
-                let Some(types) = self.fields(ty).map(<[ValueType]>::to_vec) else { continue };
-                if self.makes(value, at) {
-                    let parts_vars: Vec<Var> = types.iter().map(|&ty| self.body.vars.push(ty)).collect();
-                    new_vars.splice(at..=at, parts_vars.iter().copied());
-                    let parts = Parts { whole: vars[at], ty, types, vars: parts_vars };
+                if self.makes(value, at)
+                    && let Some(parts) = self.parts(vars[at])
+                {
+                    new_vars.splice(at..=at, parts.vars.iter().copied());
                     self.spread(value, at, &parts);
                     apart.insert(parts.whole, parts);
                 }
@@ -137,9 +146,24 @@ impl Unboxer<'_> {
 
     /// Whether one of an expression's values is made there.
     fn makes(&self, expr: ExprId, at: usize) -> bool {
-        let mut pending = vec![(expr, at)];
-        // What is bound on the way.
-        let mut bound: HashMap<Var, (ExprId, usize)> = HashMap::default();
+        self.make_one(vec![(expr, at)], HashMap::default())
+    }
+
+    /// Whether a parameter of a repetition is made where that is jumped back to.
+    fn jumps_make(&self, repeat: &Repeat, at: usize) -> bool {
+        let (mut given, mut bound) = (Vec::new(), HashMap::default());
+        for (_, node) in self.body.nodes_of(repeat.body) {
+            match &node.kind {
+                ExprKind::Jump(label, args) if *label == repeat.label => given.extend(self.part(args, at)),
+                ExprKind::Block(bindings, _) => bind(bindings, &mut bound),
+                _ => {}
+            }
+        }
+        self.make_one(given, bound)
+    }
+
+    /// Whether one of several values is made in the expression that it is one of. Some variables are known already.
+    fn make_one(&self, mut pending: Vec<(ExprId, usize)>, mut bound: HashMap<Var, (ExprId, usize)>) -> bool {
         while let Some((expr, at)) = pending.pop() {
             if !self.meter.go_on() {
                 return false;
@@ -149,9 +173,7 @@ impl Unboxer<'_> {
                 ExprKind::Var(var) => pending.extend(bound.remove(var)),
                 &ExprKind::If([_, then, other]) => pending.extend([(then, at), (other, at)]),
                 ExprKind::Block(bindings, value) => {
-                    for Binding { vars, value } in bindings {
-                        bound.extend(vars.iter().enumerate().map(|(at, &var)| (var, (*value, at))));
-                    }
+                    bind(bindings, &mut bound);
                     pending.push((*value, at));
                 }
                 ExprKind::Values(parts) => pending.extend(self.part(parts, at)),
@@ -181,11 +203,8 @@ impl Unboxer<'_> {
     fn accumulator(&mut self, expr: ExprId, at: usize) {
         let node = self.body.exprs[expr].clone();
         let (ExprKind::Loop(repeat), origin) = (node.kind, node.origin) else { return };
-        let whole = repeat.vars[at];
-        let ty = self.body.vars[whole];
-        let Some(types) = self.fields(ty).map(<[ValueType]>::to_vec) else { return };
-        let vars: Vec<Var> = types.iter().map(|&ty| self.body.vars.push(ty)).collect();
-        let parts = Parts { whole, ty, types, vars };
+        let Some(parts) = self.parts(repeat.vars[at]) else { return };
+        let ty = parts.ty;
         let Loop { vars, init, iteration, body } = *repeat;
         self.spread(init, at, &parts);
         self.spread(body, at, &parts);
@@ -211,6 +230,35 @@ impl Unboxer<'_> {
             _ => self.make(ExprKind::Values(given.into()), &old_types, origin),
         };
         self.body.exprs[expr].kind = ExprKind::Block(Box::new([binding]), value);
+    }
+
+    /// Takes a repetition's parameter apart.
+    fn parameter(&mut self, expr: ExprId, at: usize) {
+        let ExprKind::Repeat(mut repeat) = self.body.exprs[expr].kind.clone() else { return };
+        let Some(parts) = self.parts(repeat.params[at]) else { return };
+        self.spread(repeat.init, at, &parts);
+        let jumps: Vec<ExprId> = self.body.nodes_of(repeat.body).map(|(expr, _)| expr).collect();
+        for jump in jumps {
+            if let ExprKind::Jump(label, args) = &self.body.exprs[jump].kind
+                && *label == repeat.label
+                && let Some((part, within)) = self.part(args, at)
+            {
+                self.spread(part, within, &parts);
+            }
+        }
+        self.reads(repeat.body, &parts);
+        let mut params = repeat.params.to_vec();
+        params.splice(at..=at, parts.vars);
+        repeat.params = params.into();
+        self.body.exprs[expr].kind = ExprKind::Repeat(repeat);
+    }
+
+    /// Variables for the parts of one.
+    fn parts(&mut self, whole: Var) -> Option<Parts> {
+        let ty = self.body.vars[whole];
+        let types = self.fields(ty)?.to_vec();
+        let vars = types.iter().map(|&ty| self.body.vars.push(ty)).collect();
+        Some(Parts { whole, ty, types, vars })
     }
 
     /// Puts the parts of one of an expression's values in the value's place.
@@ -321,5 +369,12 @@ impl Unboxer<'_> {
 
     fn var(&mut self, var: Var, origin: Origin) -> ExprId {
         self.body.atom(Atom::Var(var), origin, self.lists)
+    }
+}
+
+/// Notes what variables are: values of expressions.
+fn bind(bindings: &[Binding], bound: &mut HashMap<Var, (ExprId, usize)>) {
+    for Binding { vars, value } in bindings {
+        bound.extend(vars.iter().enumerate().map(|(at, &var)| (var, (*value, at))));
     }
 }
