@@ -150,7 +150,8 @@ mod tests {
 
     #[test]
     fn an_integer_at_an_unchanged_index_is_saved_once_and_may_be_a_step() {
-        let LoopPlan { site, code, .. } = plan("ielem i4, p1, i0\n elem r2, p0, i5\n fma r0, r2, r2, r0\n iadd i5, i5, i4");
+        let LoopPlan { site, code, .. } =
+            plan("ielem i4, p1, i0\n elem r2, p0, i5\n fma r0, r2, r2, r0\n iadd i5, i5, i4");
         let code = code.expect("it depends on its inputs");
         assert_eq!((&*site.kept, code.entry_bytes(), &*site.once_ints), (&[0][..], 0, &[5, 4][..]));
     }
