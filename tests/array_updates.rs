@@ -291,7 +291,12 @@ impl Array {
             }
             Array::Let(name, value, body) => format!("(let a{name} = {} in {})", value.text(form), body.text(form)),
             Array::Loop { name, init, round, rounds, body } => {
-                format!("(loop a{name} = {} for r{round} < {rounds} do {})", init.text(form), body.text(form))
+                // Some loops run over a list.
+                let range = match round % 3 {
+                    0 => format!("in [i for i < {rounds}]"),
+                    _ => format!("< {rounds}"),
+                };
+                format!("(loop a{name} = {} for r{round} {range} do {})", init.text(form), body.text(form))
             }
         }
     }
@@ -331,8 +336,8 @@ impl Array {
     }
 }
 
-/// A loop of two accumulators, each of which may read the other.
-fn program(dice: Rng, form: Form) -> (String, Vec<i64>) {
+/// A loop of two accumulators, each of which may read the other, and what its rounds are.
+fn program(dice: Rng, form: Form, rounds: &str) -> (String, Vec<i64>) {
     let mut generator = Generator { dice, names: 2, arrays: vec![1, 2], rounds: vec![0] };
     let bodies = [generator.array(3), generator.array(3)];
     let array = match form {
@@ -345,7 +350,7 @@ fn program(dice: Rng, form: Form) -> (String, Vec<i64>) {
     };
     let [a, b] = bodies.each_ref().map(|body| body.text(form));
     let text = format!(
-        "def f (n : Int) : Array Int =\n  let (a, b) = loop (a1, a2) = ({array}, {array}) for r0 < n do\n    \
+        "def f (n : Int) : Array Int =\n  let (a, b) = loop (a1, a2) = ({array}, {array}) for r0 {rounds} do\n    \
          ({a},\n     {b}) in\n  {all}"
     );
     let begin: Vec<i64> = (0..LEN as i64).map(|i| 5 * i).collect();
@@ -365,7 +370,8 @@ fn changed_arrays_are_what_copies_are() {
     let seeds = std::env::var("DUALVM_SEEDS").map_or(300, |seeds| seeds.parse().expect("a number"));
     for seed in 0..seeds {
         for form in [Form::Array, Form::Matrix] {
-            let (text, expected) = program(Rng::with_seed(seed), form);
+            let rounds = if seed % 2 == 0 { "< n" } else { "in [i for i < n]" };
+            let (text, expected) = program(Rng::with_seed(seed), form, rounds);
             let expected = Value::Array(expected.into_iter().map(Value::Int).collect());
             let f = function(&text, "f", Jit::Off);
             assert_eq!(f.call(&[Value::Int(5)]).ok(), Some(expected), "seed {seed}\n{text}");
