@@ -190,9 +190,9 @@ fn messages(diagnostics: &[Value]) -> Vec<&str> {
 fn errors_and_warnings_appear_and_disappear() {
     let mut client = Client::initialized();
     let uri = "untitled:model.dual";
-    client.open(uri, "def f (x : Real) = -- 𝑥\n  {- 𝑥 -} sqr x");
+    client.open(uri, "def f (x : Real) = -- 𝑥\n  {- 𝑥 -} sqt x");
     let found = client.diagnostics(uri, 1);
-    assert_eq!(messages(&found), ["unknown name `sqr`"]);
+    assert_eq!(messages(&found), ["unknown name `sqt`"]);
     assert!(found[0]["message"].as_str().unwrap().contains("help: there is a function `sqrt`"), "{found:?}");
     assert_eq!(found[0]["severity"], 1);
     // Columns count units of UTF-16, of which that letter has two.

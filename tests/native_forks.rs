@@ -8,6 +8,7 @@ use dualvm_vm::engine::{CallOptions, Config, Engine, Function, Jit, Limits, Stat
 use dualvm_vm::native::Thresholds;
 use dualvm_vm::value::Value;
 use std::sync::Arc;
+use std::time::Duration;
 use support::{assemble, export_all, load_into};
 
 const TYPES: &str = "
@@ -327,7 +328,9 @@ fn what_hands_over_too_many_registers_stays_interpreted() {
         export_all(&mut def);
         let module = load_into(&Engine::new(config), def);
         let f = module.function("f").expect("`f` is exported");
-        f.value_and_grad_with(&args, &CallOptions::default()).unwrap_or_else(|error| panic!("{error}"));
+        let limits = Limits { compile_time: Duration::from_millis(500), ..Limits::default() };
+        let options = CallOptions::with_limits(limits);
+        f.value_and_grad_with(&args, &options).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(module.compiled().iter().any(|code| code.name == "f"), compiled, "{tasks} tasks");
     }
 }

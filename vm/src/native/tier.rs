@@ -8,7 +8,7 @@ use crate::code::{ByMode, Mode, Position};
 use crate::host::Panic;
 use crate::records::adjoints::Adjoint;
 use crate::records::segment::SegmentCode;
-use crate::running::meter::Account;
+use crate::running::meter::{Account, PIECE_MAX};
 use crate::running::program::Program;
 use crate::running::registers::Registers;
 use std::collections::HashMap;
@@ -290,8 +290,6 @@ pub(crate) struct Tier {
 
 /// Stack for the code generator.
 const COMPILER_STACK: usize = 4 << 20;
-/// What takes longer in one piece stays interpreted: nobody can stop the generator in the middle.
-const COMPILING_MAX: Duration = Duration::from_millis(60);
 /// Failures that are remembered.
 const FAILURES_MAX: usize = 100;
 
@@ -521,8 +519,9 @@ impl Tier {
             Subject::Function { func, mode, .. } => &self.table(mode).functions[func.index()],
             Subject::Segment(_) | Subject::Loop(_) | Subject::Region(_) => candidate,
         };
-        let estimate = self.estimate(whole, &request);
-        if estimate > COMPILING_MAX {
+        // What takes longer stays interpreted: nobody can stop the generator in the middle.
+        let estimate = self.estimate(whole, &request, account.piece_max());
+        if estimate > account.piece_max() {
             whole.refuse();
             return None;
         }
@@ -607,13 +606,13 @@ impl Tier {
     }
 
     /// How long compiling a candidate takes; the generator is asked once.
-    fn estimate(&self, candidate: &Candidate, request: &Request<'_>) -> Duration {
+    fn estimate(&self, candidate: &Candidate, request: &Request<'_>, max: Duration) -> Duration {
         let known = candidate.estimate.load(Ordering::Relaxed);
         if known > 0 {
             return Duration::from_micros(known.into());
         }
         // One that panics is never to compile this.
-        let estimate = guarded(|| self.generator.estimate(request, COMPILING_MAX)).unwrap_or(Duration::MAX);
+        let estimate = guarded(|| self.generator.estimate(request, max)).unwrap_or(Duration::MAX);
         let micros = u32::try_from(estimate.as_micros()).unwrap_or(u32::MAX).max(1);
         candidate.estimate.store(micros, Ordering::Relaxed);
         Duration::from_micros(micros.into())
@@ -703,8 +702,8 @@ impl Tier {
     pub(crate) fn listing(&self, program: &Program, func: FuncId, mode: Mode) -> Result<Listing, Refusal> {
         program.prepare_at_leisure(func, mode);
         let request = self.function_request(program, func, mode, None);
-        let estimate = guarded(|| self.generator.estimate(&Request::Function(request), COMPILING_MAX));
-        if estimate.is_none_or(|estimate| estimate > COMPILING_MAX) {
+        let estimate = guarded(|| self.generator.estimate(&Request::Function(request), PIECE_MAX));
+        if estimate.is_none_or(|estimate| estimate > PIECE_MAX) {
             return Err(Refusal::TooLarge);
         }
         let mut compiling = lock(&self.compiling);

@@ -11,7 +11,7 @@ mod account;
 mod watch;
 
 pub use account::CancelHandle;
-pub(crate) use account::{Account, out_of_time};
+pub(crate) use account::{Account, PIECE_MAX, out_of_time};
 pub(crate) use watch::Watch;
 
 use crate::sync::atomic::{AtomicBool, Ordering};

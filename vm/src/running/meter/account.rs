@@ -65,6 +65,8 @@ pub(crate) struct Account {
     cancel: Option<CancelHandle>,
     /// Nanoseconds that compiling may still take; 0: nothing more is compiled in this run.
     compiling_left: AtomicU64,
+    /// How long compiling a piece may take at most, if the run has no deadline.
+    piece_max: Duration,
     /// Bytes of native code that the module may have.
     pub(crate) code_bytes_max: u64,
     /// Bytes of native stack that an execution has used at most, while there are several.
@@ -102,6 +104,12 @@ const START_OVER: u8 = 1;
 /// The host has cancelled the run, or its time is up.
 const ABANDON: u8 = 2;
 
+/// The longest that compiling a piece may take in any run, and in one with limits on time.
+pub(crate) const PIECE_MAX: Duration = Duration::from_millis(60);
+const SHORT_PIECE: Duration = Duration::from_millis(20);
+/// A piece may take such a part of the time for compiling.
+const PIECES: u32 = 25;
+
 impl Account {
     /// Begins a run.
     pub(crate) fn begin(&mut self, limits: &Limits, cancel: Option<&CancelHandle>) {
@@ -112,6 +120,7 @@ impl Account {
         }
         let compiling = u64::try_from(limits.compile_time.as_nanos()).unwrap_or(u64::MAX);
         self.compiling_left.store(compiling, Ordering::Relaxed);
+        self.piece_max = (limits.compile_time / PIECES).clamp(SHORT_PIECE, PIECE_MAX);
         self.code_bytes_max = limits.code_bytes;
         self.granted.store(0, Ordering::Relaxed);
         self.stop.store(GO_ON, Ordering::Relaxed);
@@ -272,6 +281,12 @@ impl Account {
     #[inline]
     pub(crate) fn compiles(&self) -> bool {
         self.compiling_left.load(Ordering::Relaxed) > 0
+    }
+
+    /// How long compiling may take in one piece, where nobody can stop it. Estimates of code that was written to be
+    /// hard to compile are too low: with limits on time, pieces are short.
+    pub(crate) fn piece_max(&self) -> Duration {
+        if self.deadline.is_some() { SHORT_PIECE } else { self.piece_max }
     }
 
     /// Whether the run can afford to compile something that takes `estimate`: no more than it may spend on compiling,
