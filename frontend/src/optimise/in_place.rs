@@ -157,6 +157,9 @@ impl<'w> Walker<'w> {
     fn ends(&mut self, expr: ExprId, back: Label) -> Walk {
         let mut reads = false;
         for (_, node) in self.body.nodes_of(expr) {
+            if !self.meter.step(node.origin.span) {
+                return Err(Refused);
+            }
             match &node.kind {
                 ExprKind::Var(var) if Some(*var) == self.newest => reads = true,
                 ExprKind::Var(var) if self.versions.contains(var) => return Err(Refused),

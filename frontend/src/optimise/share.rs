@@ -101,6 +101,8 @@ struct Shape {
     tag: u16,
     /// What its payload is made of, where that is known, with what the expressions compute.
     parts: List<(ExprId, Number)>,
+    /// Whether all of these have names, one for each field.
+    named: bool,
 }
 
 /// How far a value may be kept.
@@ -297,7 +299,7 @@ impl Sharer<'_> {
                 let number = self.number(operation);
                 self.computed(expr, number, mark);
                 if let Operation::Empty(tag, _) = operation {
-                    self.note_shape(number, Shape { tag, parts: List::default() });
+                    self.note_shape(number, Shape { tag, parts: List::default(), named: true });
                 }
                 number
             }
@@ -376,14 +378,18 @@ impl Sharer<'_> {
     /// A field of an object, as a variable or a constant, if it is known what the object is made of. All of that gets
     /// names then: it stays where the object isn't made.
     fn field(&mut self, object: Number, at: u16) -> Option<ExprId> {
-        let parts = self.shapes.get(&object)?.parts.clone();
-        let mut fields = Vec::with_capacity(parts.len());
-        for (part, number) in parts {
-            self.atoms(part, number, &mut fields);
+        let shape = self.shapes.get(&object)?;
+        if !shape.named {
+            let parts = shape.parts.clone();
+            let mut fields = Vec::with_capacity(parts.len());
+            for (part, number) in parts {
+                self.atoms(part, number, &mut fields);
+            }
+            let shape = self.shapes.get_mut(&object)?;
+            (shape.parts, shape.named) = (fields.into(), true);
         }
-        let field = fields.get(usize::from(at))?.0;
-        self.shapes.get_mut(&object)?.parts = fields.into();
-        Some(field)
+        let (field, _) = self.shapes[&object].parts.get(usize::from(at))?;
+        Some(*field)
     }
 
     /// Turns an expression, which has been walked, into variables and constants, one for each of its values.
@@ -486,7 +492,7 @@ impl Sharer<'_> {
             ExprKind::Construct(tag, parts) => {
                 let numbered = parts.iter().map(|&part| (part, self.expr(part))).collect();
                 let made = self.new_number();
-                self.note_shape(made, Shape { tag, parts: numbered });
+                self.note_shape(made, Shape { tag, parts: numbered, named: false });
                 number = Some(made);
                 ExprKind::Construct(tag, parts)
             }
@@ -686,7 +692,7 @@ impl Sharer<'_> {
         self.new_line();
         self.scoped(|sharer| {
             if let Some(tag) = tag {
-                sharer.note_shape(object, Shape { tag, parts: List::default() });
+                sharer.note_shape(object, Shape { tag, parts: List::default(), named: true });
                 let Expr { ref kind, types, .. } = sharer.body.exprs[switched];
                 if let ExprKind::Var(var) = *kind {
                     let since = sharer.changes.len();

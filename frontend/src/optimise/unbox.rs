@@ -153,6 +153,9 @@ impl Unboxer<'_> {
     fn jumps_make(&self, repeat: &Repeat, at: usize) -> bool {
         let (mut given, mut bound) = (Vec::new(), HashMap::default());
         for (_, node) in self.body.nodes_of(repeat.body) {
+            if !self.meter.step(node.origin.span) {
+                return false;
+            }
             match &node.kind {
                 ExprKind::Jump(label, args) if *label == repeat.label => given.extend(self.part(args, at)),
                 ExprKind::Block(bindings, _) => bind(bindings, &mut bound),

@@ -80,7 +80,7 @@ impl HandedOn {
         let new = stretch.ends.iter().filter_map(|(&reg, &node)| {
             let &[cell, index] = stretch.load(stretch.graph.node(node))?;
             let cell = stretch.input_register(stretch.graph.node(cell))?.index;
-            Some((reg, Rc::new(Handed { cell, index: Index::of(stretch, index, &mut NODES_MAX.clone())? })))
+            Some((reg, Rc::new(Handed { cell, index: Index::of(stretch, index, &mut { NODES_MAX })? })))
         });
         HandedOn { elements: old.chain(new).filter(|(_, handed)| lasts(handed)).collect() }
     }

@@ -35,8 +35,9 @@ pub struct Limits {
     /// Frames of calls that have not returned; that of the function which the host calls is one. Default: 2,000,000.
     pub depth: usize,
     /// Time that the call may spend on compiling to native code, on all its threads together. What would take longer
-    /// stays interpreted; that is no error, and no result depends on it. One piece of code takes some milliseconds
-    /// at most, and none is begun that would take more than half of the time until the deadline. Default: one minute.
+    /// stays interpreted; that is no error, and no result depends on it. One piece of code takes some 60 ms
+    /// at most, or a 25th of this time but at least 20 ms; with a deadline it takes 20 ms, and none is begun that would
+    /// take more than a quarter of the time until then. Default: one minute.
     pub compile_time: Duration,
     /// Bytes that the module's native code may take, with what belongs to it, for this call to add to it. Beyond,
     /// code stays interpreted, as for [`Limits::compile_time`]. Default: 256 MiB.
