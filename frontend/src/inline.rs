@@ -28,6 +28,9 @@ use smallvec::{SmallVec, smallvec};
 const SMALL_NODES_MAX: usize = 40;
 /// Functions of at most this many nodes are inlined in loops, and where they have a single call.
 const LOOPED_NODES_MAX: usize = 400;
+/// Functions of at most this many nodes are inlined where they have a single call: nothing is there twice then, and
+/// what is known of the arguments is known inside.
+const ONLY_NODES_MAX: usize = 1_000;
 /// So many nodes that each text shows don't count.
 const SHOWN_NODES_FREE: usize = 8;
 /// A function grows by inlining small functions up to this size.
@@ -116,7 +119,8 @@ pub(crate) fn inline(mut program: Program, meter: &Meter) -> Program {
                 function = unroll(function, called.len(), lists, sites, &mut spare, meter);
             }
             if !is_recursive {
-                sizes[id] = size(&function);
+                let is_only = calls[id].count == 1 && !function.is_entry();
+                sizes[id] = size(&function, if is_only { ONLY_NODES_MAX } else { LOOPED_NODES_MAX });
             }
             leads_to[id] = Callees::of(&function, meter);
             // A task that only calls a function has become that function.
@@ -196,7 +200,7 @@ impl Chooser for Policy<'_> {
 
 /// How many nodes a function's tree has, if no more than can be inlined. What a few texts show doesn't count, so that
 /// messages don't decide what is inlined.
-fn size(function: &Function) -> Result<usize, KeptReason> {
+fn size(function: &Function, max: usize) -> Result<usize, KeptReason> {
     let (mut found, mut shown, mut free) = (0, 0, 0);
     let mut pending: SmallVec<[(ExprId, bool); 32]> = smallvec![(function.root, false)];
     while let Some((expr, is_shown)) = pending.pop() {
@@ -207,8 +211,8 @@ fn size(function: &Function) -> Result<usize, KeptReason> {
         node.for_each_child(|child| pending.push((child, is_shown || is_text)));
     }
     found += usize::saturating_sub(shown, free);
-    if found > LOOPED_NODES_MAX {
-        return Err(KeptReason::TooLarge { nodes: found, max: LOOPED_NODES_MAX });
+    if found > max {
+        return Err(KeptReason::TooLarge { nodes: found, max });
     }
     Ok(found)
 }

@@ -53,7 +53,7 @@ pub(super) fn unroll(
     spare: &mut Body,
     meter: &Meter,
 ) -> Function {
-    let Ok(size) = size(&function) else { return function };
+    let Ok(size) = size(&function, UNROLLED_NODES_MAX) else { return function };
     // One more level makes each of the innermost calls a copy.
     let (mut levels, mut innermost, mut nodes) = (0, calls, size);
     while calls > 0 && levels < LEVELS_MAX && nodes + innermost * size <= UNROLLED_NODES_MAX {
