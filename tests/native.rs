@@ -320,8 +320,7 @@ L15:
 #[test]
 fn adjoints_that_are_the_same_are_compiled_once() {
     const SOURCE: &str = "
-def f (x : Array Real) (y : Array Real) : Real =
-  let rows = [| [| 1.0, 2.0 |], [| 3.0 |] |] in
+def f (x : Array Real) (y : Array Real) (rows : Array (Array Real)) : Real =
   let a = loop s = 0.0 for i < length x do s + sin x[i] * y[i] in
   let b = loop s = 0.0 for i < length y do s + sin y[i] * x[i] in
   let c = loop s = 0.0 for i < length x do s + cos x[i] * y[i] in
@@ -329,7 +328,8 @@ def f (x : Array Real) (y : Array Real) : Real =
   let e = loop s = 0.0 for row in rows do loop s = s for r in row do s + r * y[0] * s in
   a * b + b * c + c * d + d * e
 ";
-    let args = [Value::from(vec![0.5, -0.25, 2.0]), Value::from(vec![1.5, 0.75, -3.0])];
+    let rows = Value::Array(vec![vec![1.0, 2.0].into(), vec![3.0].into()]);
+    let args = [Value::from(vec![0.5, -0.25, 2.0]), Value::from(vec![1.5, 0.75, -3.0]), rows];
     let [off, always] =
         [Jit::Off, Jit::Always].map(|jit| Module::from_source(&engine(jit), "test.dual", SOURCE).unwrap());
     let [expected, found] = [&off, &always].map(|module| outcome(&module.function("f").unwrap(), &args));

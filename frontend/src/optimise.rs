@@ -17,6 +17,7 @@ mod in_place;
 mod integers;
 mod params;
 mod peel;
+mod scalars;
 mod select;
 mod share;
 mod unbox;
@@ -41,6 +42,7 @@ pub(crate) fn optimise(mut program: Program, meter: &Meter) -> Program {
             continue;
         }
         unbox::unbox(function, lists, module, meter);
+        scalars::replace(function, lists, meter);
         select::select(function, lists, meter);
         integers::simplify(function, lists, meter);
         hoist::hoist(function, lists, meter);

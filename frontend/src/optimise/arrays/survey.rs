@@ -219,7 +219,7 @@ fn values(function: &Function, meter: &Meter) -> Table<Var, Option<ExprId>> {
     values
 }
 
-pub(super) fn is_trap(body: &Body, expr: ExprId) -> bool {
+pub(in crate::optimise) fn is_trap(body: &Body, expr: ExprId) -> bool {
     matches!(body.exprs[expr].kind, ExprKind::Trap(_))
 }
 
