@@ -377,6 +377,21 @@ fn what_is_handed_on_is_not_made_again() {
     }
 }
 
+#[test]
+fn long_conditions_are_read_once() {
+    let mut condition = "k == 1000".to_owned();
+    for k in 0..60 {
+        condition = format!("k == {k} && ({condition})");
+    }
+    let text = format!(
+        "def f (n : Int) (a : Real) : Real =
+           let y = [| a, 2.0 |] in
+           loop s = 0.0 for k < n do if {condition} then s else if not ({condition}) then s + y[0] else y[1]"
+    );
+    let (value, derivative, _) = derivative(&function(&text, "f", Jit::Off, false), 10, 0.5);
+    assert_eq!((value, derivative), (5.0, 10.0));
+}
+
 /// Writes random expressions. What there is to read is named.
 struct Writer<'w> {
     dice: &'w mut Dice,

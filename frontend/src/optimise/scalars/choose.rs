@@ -14,8 +14,8 @@ use smallvec::{SmallVec, smallvec};
 const UNROLLED_WEIGHT_MAX: usize = 4 * 1_200;
 const INTEGER_WEIGHT: usize = 1;
 const NODE_WEIGHT: usize = 4;
-/// So far an index is followed through the names of integers.
-const NAMES_MAX: usize = 8;
+/// So many nodes of an index are looked at, through the names of integers.
+const INDEX_NODES_MAX: usize = 64;
 
 /// What is to be done in a function.
 pub(super) struct Choice {
@@ -385,7 +385,7 @@ impl Walk<'_> {
                     return self.whole_expr(object) + self.whole_expr(index);
                 };
                 self.is_array(var, array);
-                let loops = self.static_index(index, &mut { NAMES_MAX }).filter(|loops| {
+                let loops = self.static_index(index, &mut { INDEX_NODES_MAX }).filter(|loops| {
                     let length = self.facts.known(var).unwrap_or(0);
                     // An index that is known is in the array, or traps.
                     !loops.is_empty() || self.facts.integer(body, index).is_some_and(|at| (0..length).contains(&at))
@@ -407,7 +407,7 @@ impl Walk<'_> {
                 _ => self.whole_expr(object),
             },
             &ExprKind::Replace(array, [object, index, element]) => {
-                let loops = self.static_index(index, &mut { NAMES_MAX });
+                let loops = self.static_index(index, &mut { INDEX_NODES_MAX });
                 let nodes = match (sink, loops) {
                     (Sink::Into(var) | Sink::Start(var), Some(loops)) if self.candidates.contains_key(&var) => {
                         self.made(expr, sink, array, None);
@@ -551,8 +551,9 @@ impl Walk<'_> {
         all
     }
 
-    /// The loops on whose rounds an index depends, if on nothing else. So many names are followed.
-    fn static_index(&self, index: ExprId, names: &mut usize) -> Option<SmallVec<[ExprId; 2]>> {
+    /// The loops on whose rounds an index depends, if on nothing else, as far as so many nodes tell.
+    fn static_index(&self, index: ExprId, nodes: &mut usize) -> Option<SmallVec<[ExprId; 2]>> {
+        *nodes = nodes.checked_sub(1)?;
         if self.facts.integer(self.body, index).is_some() {
             return Some(SmallVec::new());
         }
@@ -561,14 +562,12 @@ impl Walk<'_> {
                 if let Some(&expr) = self.indices.get(var) {
                     return Some(smallvec![expr]);
                 }
-                let &value = self.names.get(var)?;
-                *names = names.checked_sub(1)?;
-                self.static_index(value, names)
+                self.static_index(*self.names.get(var)?, nodes)
             }
             ExprKind::Scalar(Op::IAdd | Op::ISub | Op::IMul | Op::IDiv | Op::IRem, args) => {
                 let mut loops: SmallVec<[ExprId; 2]> = smallvec![];
                 for &arg in args {
-                    loops.extend(self.static_index(arg, names)?);
+                    loops.extend(self.static_index(arg, nodes)?);
                 }
                 Some(loops)
             }

@@ -286,16 +286,12 @@ impl Rewriter<'_> {
                 self.expr(repeat.init, &params);
                 self.labels.insert(repeat.label, params);
                 repeat.params = self.spread(&repeat.params);
-                match repeat.builds {
-                    true => self.whole(repeat.body),
-                    false => self.expr(repeat.body, form),
+                if repeat.builds {
+                    self.whole(repeat.body);
+                    return self.adapt(expr, ExprKind::Repeat(repeat), types, form);
                 }
-                let is_adapted = repeat.builds;
-                let kind = ExprKind::Repeat(repeat);
-                if is_adapted {
-                    return self.adapt(expr, kind, types, form);
-                }
-                kind
+                self.expr(repeat.body, form);
+                ExprKind::Repeat(repeat)
             }
             ExprKind::Join(mut join) => {
                 for Labelled { label, params, .. } in &mut join.bodies {
@@ -346,7 +342,8 @@ impl Rewriter<'_> {
     }
 
     fn jumps(&self, expr: ExprId) -> bool {
-        self.function.body.nodes_of(expr).any(|(_, node)| matches!(node.kind, ExprKind::Jump(..)))
+        let mut nodes = self.function.body.nodes_of(expr);
+        nodes.any(|(_, node)| !self.meter.step(node.origin.span) || matches!(node.kind, ExprKind::Jump(..)))
     }
 
     /// The element that an index is of, if that is known.

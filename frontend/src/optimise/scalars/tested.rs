@@ -110,18 +110,24 @@ impl Tests<'_> {
 
     /// Notes what is known where a condition holds, or where it doesn't.
     fn passed(&mut self, cond: ExprId, holds: bool) {
-        match self.body.exprs[cond].kind {
-            ExprKind::Compare(Comparison::Equal, pair) if holds => self.equal(pair),
-            ExprKind::Compare(Comparison::NotEqual, pair) if !holds => self.equal(pair),
-            ExprKind::Not(operand) => self.passed(operand, !holds),
-            // What the second part says may be of use for the first one.
-            ExprKind::And([first, second]) if holds => {
-                [second, first, second].into_iter().for_each(|part| self.passed(part, true));
+        let mut equal: SmallVec<[[ExprId; 2]; 4]> = SmallVec::new();
+        let mut pending: SmallVec<[(ExprId, bool); 4]> = SmallVec::from_slice(&[(cond, holds)]);
+        while let Some((cond, holds)) = pending.pop()
+            && equal.len() < KNOWN_MAX
+            && self.meter.steps(1)
+        {
+            match self.body.exprs[cond].kind {
+                ExprKind::Compare(Comparison::Equal, pair) if holds => equal.push(pair),
+                ExprKind::Compare(Comparison::NotEqual, pair) if !holds => equal.push(pair),
+                ExprKind::Not(operand) => pending.push((operand, !holds)),
+                ExprKind::And(pair) if holds => pending.extend(pair.map(|part| (part, true))),
+                ExprKind::Or(pair) if !holds => pending.extend(pair.map(|part| (part, false))),
+                _ => {}
             }
-            ExprKind::Or([first, second]) if !holds => {
-                [second, first, second].into_iter().for_each(|part| self.passed(part, false));
-            }
-            _ => {}
+        }
+        // What one of them says may be of use for one before it.
+        for _ in 0..2 {
+            equal.iter().for_each(|&pair| self.equal(pair));
         }
     }
 
