@@ -15,6 +15,7 @@ mod extremes;
 mod hoist;
 mod in_place;
 mod integers;
+mod invariant;
 mod params;
 mod peel;
 mod scalars;
@@ -22,6 +23,7 @@ mod select;
 mod share;
 mod unbox;
 
+use crate::arena::Table;
 use crate::core::{Binding, Body, ExprId, ExprKind, Program};
 use crate::limits::Meter;
 use dualvm_vm::isa::Op;
@@ -32,6 +34,7 @@ const CONSTANT_COST: u32 = 20;
 
 /// Improves all functions. If the compilation is stopped, what comes of the program has no meaning.
 pub(crate) fn optimise(mut program: Program, meter: &Meter) -> Program {
+    let audible = if meter.as_written { Table::default() } else { invariant::audible(&program, meter) };
     let Program { functions, lists, module, .. } = &mut program;
     for id in functions.ids() {
         let function = &mut functions[id];
@@ -51,6 +54,11 @@ pub(crate) fn optimise(mut program: Program, meter: &Meter) -> Program {
         // may have parts that don't change, or that were there before.
         if arrays::fuse(function, lists, meter) {
             integers::simplify(function, lists, meter);
+            hoist::hoist(function, lists, meter);
+            share::share(function, lists, meter);
+        }
+        // Loops leave loops as a whole, so those that take in what others read in them come first.
+        if invariant::move_out(function, &audible, lists, meter) {
             hoist::hoist(function, lists, meter);
             share::share(function, lists, meter);
         }

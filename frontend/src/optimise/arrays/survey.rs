@@ -19,15 +19,15 @@ const WRAPPERS_MAX: usize = 16;
 pub(super) type Place = usize;
 
 /// What is found in a function.
-pub(super) struct Survey {
+pub(in crate::optimise) struct Survey {
     /// The nodes in the order of evaluation.
     pub(super) order: Vec<ExprId>,
     /// The first and the last place of each subtree; the last is the node's own.
-    pub(super) extents: Table<ExprId, (Place, Place)>,
+    pub(in crate::optimise) extents: Table<ExprId, (Place, Place)>,
     /// How many nodes up to each place may trap or not end.
     traps: Vec<u32>,
     /// Where each variable is read.
-    pub(super) uses: Table<Var, Vec<Place>>,
+    pub(in crate::optimise) uses: Table<Var, Vec<Place>>,
     /// Loads of reals, and what may load some, in the order of evaluation.
     pub(super) loads: Vec<(Place, Load)>,
     /// The variables that no derivative flows to.
@@ -111,7 +111,7 @@ pub(super) enum Which {
 
 impl Survey {
     /// Looks at a function; not at all of it if the compilation is stopped.
-    pub(super) fn of(function: &Function, lists: &TypeLists, meter: &Meter) -> Survey {
+    pub(in crate::optimise) fn of(function: &Function, lists: &TypeLists, meter: &Meter) -> Survey {
         let (body, vars) = (&function.body, function.body.vars.len());
         let survey = Survey {
             order: Vec::new(),
@@ -155,10 +155,18 @@ impl Survey {
     }
 
     /// Whether an expression may trap or not end.
-    pub(super) fn may_trap(&self, expr: ExprId) -> bool {
-        let (first, last) = self.extents[expr];
-        let before = first.checked_sub(1).map_or(0, |before| self.traps[before]);
-        self.traps[last] > before
+    pub(in crate::optimise) fn may_trap(&self, expr: ExprId) -> bool {
+        self.traps_in(expr) > 0
+    }
+
+    /// How many nodes of an expression may trap or not end.
+    pub(in crate::optimise) fn traps_in(&self, expr: ExprId) -> u32 {
+        self.traps[self.extents[expr].1] - self.traps_before(expr)
+    }
+
+    /// How many nodes may trap or not end, of those before an expression.
+    pub(in crate::optimise) fn traps_before(&self, expr: ExprId) -> u32 {
+        self.extents[expr].0.checked_sub(1).map_or(0, |before| self.traps[before])
     }
 
     /// How many nodes an expression has.
