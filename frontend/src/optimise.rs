@@ -3,10 +3,10 @@
 //! done before the others, what doesn't change leaves loops, and what nobody reads is dropped. At last tasks lose the
 //! parameters that they don't read.
 //!
-//! But for the elements of arrays (`arrays.rs`), all of them move or remove only what is *pure*: it has no effect,
-//! always ends, and can't trap. So nothing that a program does is moved, and the zero rule of derivatives makes a
-//! value that is computed but not chosen harmless. Where code is to be as it was written, nothing is computed that may
-//! not be needed: branches stay branches, and loops keep what is in them.
+//! But for the elements of arrays (`arrays.rs`) and loops in loops (`invariant.rs`), all of them move or remove only what
+//! is *pure*: it has no effect, always ends, and can't trap. So nothing that a program does is moved, and the zero rule
+//! of derivatives makes a value that is computed but not chosen harmless. Where code is to be as it was written, nothing
+//! is computed that may not be needed: branches stay branches, and loops keep what is in them.
 
 mod arrays;
 mod copies;
@@ -23,7 +23,6 @@ mod select;
 mod share;
 mod unbox;
 
-use crate::arena::Table;
 use crate::core::{Binding, Body, ExprId, ExprKind, Program};
 use crate::limits::Meter;
 use dualvm_vm::isa::Op;
@@ -34,8 +33,8 @@ const CONSTANT_COST: u32 = 20;
 
 /// Improves all functions. If the compilation is stopped, what comes of the program has no meaning.
 pub(crate) fn optimise(mut program: Program, meter: &Meter) -> Program {
-    let audible = if meter.as_written { Table::default() } else { invariant::audible(&program, meter) };
     let Program { functions, lists, module, .. } = &mut program;
+    let mut audible = None;
     for id in functions.ids() {
         let function = &mut functions[id];
         if meter.as_written {
@@ -58,10 +57,15 @@ pub(crate) fn optimise(mut program: Program, meter: &Meter) -> Program {
             share::share(function, lists, meter);
         }
         // Loops leave loops as a whole, so those that take in what others read in them come first.
-        if invariant::move_out(function, &audible, lists, meter) {
-            hoist::hoist(function, lists, meter);
-            share::share(function, lists, meter);
+        if invariant::is_nested(function, meter) {
+            let audible = audible.get_or_insert_with(|| invariant::audible(functions, meter));
+            let function = &mut functions[id];
+            if invariant::move_out(function, audible, lists, meter) {
+                hoist::hoist(function, lists, meter);
+                share::share(function, lists, meter);
+            }
         }
+        let function = &mut functions[id];
         // A loop whose first round is done alone reads some arrays twice, and others along with its index at last.
         if peel::peel(function, lists, meter) {
             arrays::fuse(function, lists, meter);

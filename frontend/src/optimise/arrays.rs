@@ -35,8 +35,8 @@ use crate::list::List;
 use dualvm_vm::isa::Op;
 use dualvm_vm::module::ValueType;
 use std::collections::BTreeSet;
-pub(super) use survey::{Survey, is_trap};
 use survey::{Load, Made, Place, Provenance, Read, Which};
+pub(super) use survey::{Survey, is_trap};
 
 /// An element and the loop that it moves into have at most so many nodes together.
 const NODES_MAX: usize = 400;

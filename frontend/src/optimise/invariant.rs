@@ -13,31 +13,31 @@
 //! - can't trap and always ends; or else nothing that comes before it in the first round can trap or run for ever. So
 //!   a program that traps does so where it did.
 //!
-//! Where the loop may have no round, it is asked whether there is one, and nobody reads what stands in for the value
-//! then. So only numbers leave such loops, and arrays that are read and nothing else: arrays that others change in
-//! place, or hand on, are made anew in each round, as it is written. From a loop that ends when a condition says so,
-//! only what the condition itself computes goes.
+//! Where the loop may have no round, it is asked whether there is one, or whether the first round gets to where the
+//! value is computed: conditions of a `while` and of branches that end a recursion are asked once more, of what the
+//! loop begins with, if they are small (`rounds.rs`). If not, nobody reads what stands in for the value. So only
+//! numbers leave such loops, and arrays that are read and nothing else: arrays that others change in place, or hand on, are
+//! made anew in each round, as it is written.
 //!
 //! What leaves a loop is evaluated once, and what flows back to it is added up before it flows on: a derivative's last
 //! bit may be another one.
 
 mod facts;
+mod rounds;
 
 use super::arrays::Survey;
 use crate::arena::Table;
 use crate::core::{
-    ArrayType, Atom, Binding, Body, Comparison, Expr, ExprId, ExprKind, Function, FunctionId, Iteration, Label,
-    Origin, Range, TypeList, TypeLists, Var,
+    ArrayType, Atom, Binding, Body, Expr, ExprId, ExprKind, Function, FunctionId, Iteration, Label, Origin, Range,
+    TypeList, TypeLists, Var,
 };
-use crate::hash::HashSet;
+use crate::hash::{HashMap, HashSet};
 use crate::limits::{Count, Meter};
 use crate::list::List;
 use dualvm_vm::module::ValueType;
-pub(super) use facts::audible;
 use facts::{DEPTH_MAX, Facts};
-
-/// The nodes that are written around what moves.
-const AROUND_NODES: usize = 12;
+pub(super) use facts::{audible, is_nested};
+use rounds::{Start, TESTS_MAX, Test};
 
 /// Moves what doesn't change out of a function's loops; whether there was anything.
 pub(super) fn move_out(
@@ -60,28 +60,30 @@ pub(super) fn move_out(
     mover.any
 }
 
-/// What is known of whether a loop has a round.
-#[derive(Clone, Copy)]
-enum Rounds {
-    /// It has one.
-    Some,
-    /// If the range isn't empty.
-    Range(Range),
-    /// Nothing.
-    Unknown,
-}
-
 /// A loop around the current place.
 struct Around {
+    /// What is to be asked to know that it gets here in its first round, if it gets here at all.
     rounds: Rounds,
     /// How much may trap before its first round, and how much of what comes after that has left the loop.
     traps: (u32, u32),
     /// How many branches are around the loop.
     branches: u32,
+    /// The names that what it begins with gets if something is computed before it.
+    init: Vec<(ExprId, Var)>,
     /// The bounds of its range, where they were given names.
     names: Vec<Binding>,
     /// What is computed before it.
     before: Vec<Binding>,
+}
+
+/// What is known of when a loop gets somewhere.
+enum Rounds {
+    /// It does, in its first round, if these turn out as they are to be.
+    If(Vec<Test>),
+    /// If its range isn't empty.
+    Range(Range),
+    /// Nothing.
+    Unknown,
 }
 
 struct Mover<'m> {
@@ -96,10 +98,12 @@ struct Mover<'m> {
     any: bool,
 }
 
-/// Where something moves: before which loop, counted from the outermost one, and which ranges must not be empty.
+/// Where something moves.
 struct Destination {
+    /// Before which loop, counted from the outermost one.
     level: usize,
-    guards: Vec<[Atom; 2]>,
+    /// What is asked there to know that it is evaluated at all, the innermost loop's first.
+    tests: Vec<Test>,
 }
 
 impl Mover<'_> {
@@ -152,7 +156,7 @@ impl Mover<'_> {
     fn parts(&mut self, expr: ExprId) {
         let kind = self.body.exprs[expr].kind.clone();
         match kind {
-            ExprKind::Block(bindings, value) => self.block(expr, bindings, value),
+            ExprKind::Block(bindings, value) => self.block(expr, bindings, value, |mover| mover.expr(value, None)),
             ExprKind::If([cond, then, other]) => {
                 self.expr(cond, None);
                 self.branch(|mover| [then, other].into_iter().for_each(|arm| mover.expr(arm, None)));
@@ -180,17 +184,25 @@ impl Mover<'_> {
                 self.expr(repeat.init, None);
                 match repeat.iteration {
                     Iteration::While(cond) => {
-                        self.enter(Rounds::Some, cond);
+                        self.enter(Rounds::If(Vec::new()), cond);
                         self.expr(cond, None);
-                        self.around().rounds = Rounds::Unknown;
+                        self.around().rounds = match rounds::may_be_asked(self.body, cond) {
+                            true => {
+                                let atoms = self.begin(expr);
+                                Rounds::If(vec![Test::Holds { cond, holds: true, atoms }])
+                            }
+                            false => Rounds::Unknown,
+                        };
+                        self.expr(repeat.body, None);
+                        self.leave(expr);
                     }
                     Iteration::Range(range) => {
                         self.bounds(range);
                         self.enter(Rounds::Range(range), repeat.body);
+                        self.expr(repeat.body, None);
+                        self.leave(expr);
                     }
                 }
-                self.expr(repeat.body, None);
-                self.leave(expr);
             }
             ExprKind::Collect(_, collect) => {
                 self.bounds(collect.range);
@@ -203,8 +215,9 @@ impl Mover<'_> {
             }
             ExprKind::Repeat(repeat) => {
                 self.expr(repeat.init, None);
-                self.enter(Rounds::Some, repeat.body);
-                self.expr(repeat.body, None);
+                self.enter(Rounds::If(Vec::new()), repeat.body);
+                let atoms = self.begin(expr);
+                self.round(repeat.body, repeat.label, &atoms);
                 self.leave(expr);
             }
             _ => {
@@ -215,12 +228,35 @@ impl Mover<'_> {
         }
     }
 
+    /// Walks a round of a repetition, or the rest of one.
+    fn round(&mut self, expr: ExprId, label: Label, atoms: &HashMap<Var, Atom>) {
+        let asked = match &self.around().rounds {
+            Rounds::If(tests) => tests.len(),
+            Rounds::Range(_) | Rounds::Unknown => TESTS_MAX,
+        };
+        if let ExprKind::Block(bindings, value) = self.body.exprs[expr].kind.clone() {
+            self.block(expr, bindings, value, |mover| mover.round(value, label, atoms));
+            return;
+        }
+        let start = Start::of(self.body, expr, label, atoms, self.meter);
+        let Some(Start { first, then, ends, test }) = start.filter(|_| asked < TESTS_MAX) else {
+            self.expr(expr, None);
+            return;
+        };
+        self.expr(first, None);
+        self.branch(|mover| ends.into_iter().for_each(|end| mover.expr(end, None)));
+        if let Rounds::If(tests) = &mut self.around().rounds {
+            tests.push(test);
+        }
+        crate::stack::grown(|| self.round(then, label, atoms));
+    }
+
     fn bounds(&mut self, range: Range) {
         [range.from, range.to].into_iter().for_each(|bound| self.expr(bound, None));
     }
 
     /// Bindings move as they are.
-    fn block(&mut self, expr: ExprId, bindings: Box<[Binding]>, value: ExprId) {
+    fn block(&mut self, expr: ExprId, bindings: Box<[Binding]>, value: ExprId, walk: impl FnOnce(&mut Self)) {
         let mut kept = Vec::with_capacity(bindings.len());
         for binding in bindings {
             let is_wanted = binding.vars.iter().any(|&var| self.facts.is_wanted[var]);
@@ -238,7 +274,7 @@ impl Mover<'_> {
             crate::stack::grown(|| self.parts(binding.value));
             kept.push(binding);
         }
-        self.expr(value, None);
+        walk(self);
         self.body.exprs[expr].kind = ExprKind::Block(kept.into(), value);
     }
 
@@ -249,25 +285,71 @@ impl Mover<'_> {
     fn enter(&mut self, rounds: Rounds, first: ExprId) {
         let rounds = match rounds {
             Rounds::Range(Range { from, to, .. }) => match [from, to].map(|bound| &self.body.exprs[bound].kind) {
-                [ExprKind::Int(from), ExprKind::Int(to)] if from < to => Rounds::Some,
+                [ExprKind::Int(from), ExprKind::Int(to)] if from < to => Rounds::If(Vec::new()),
                 _ => rounds,
             },
             _ => rounds,
         };
         let traps = (self.survey.traps_before(first), 0);
-        let around = Around { rounds, traps, branches: self.branches, names: Vec::new(), before: Vec::new() };
-        self.loops.push(around);
+        let (names, before) = (Vec::new(), Vec::new());
+        self.loops.push(Around { rounds, traps, branches: self.branches, init: Vec::new(), names, before });
+    }
+
+    /// The atoms that the variables of a loop, which was entered, begin with, if something is computed before it.
+    fn begin(&mut self, expr: ExprId) -> HashMap<Var, Atom> {
+        let (vars, init) = match &self.body.exprs[expr].kind {
+            ExprKind::Loop(repeat) => (repeat.vars.clone(), repeat.init),
+            ExprKind::Repeat(repeat) => (repeat.params.clone(), repeat.init),
+            _ => unreachable!("other loops have no variables"),
+        };
+        let mut parts = Vec::new();
+        self.values(init, &mut parts);
+        let mut atoms = HashMap::default();
+        for (&var, part) in vars.iter().zip(parts) {
+            let Some(part) = part else { continue };
+            let atom = match self.body.exprs[part].kind {
+                ExprKind::Var(var) => Atom::Var(var),
+                ExprKind::Real(real) => Atom::Real(real),
+                ExprKind::Int(int) => Atom::Int(int),
+                _ => {
+                    let name = self.variable(self.body.vars[var], self.loops.len() - 1);
+                    self.around().init.push((part, name));
+                    Atom::Var(name)
+                }
+            };
+            atoms.insert(var, atom);
+        }
+        atoms
+    }
+
+    /// The expressions of an expression's values, where each has its own.
+    fn values(&self, expr: ExprId, parts: &mut Vec<Option<ExprId>>) {
+        match &self.body.exprs[expr].kind {
+            ExprKind::Values(list) => crate::stack::grown(|| list.iter().for_each(|&part| self.values(part, parts))),
+            ExprKind::Block(_, value) => crate::stack::grown(|| self.values(*value, parts)),
+            _ => match self.types(expr).len() {
+                1 => parts.push(Some(expr)),
+                count => parts.extend((0..count).map(|_| None)),
+            },
+        }
     }
 
     /// Puts what has left a loop before it.
     fn leave(&mut self, expr: ExprId) {
-        let Around { names, before, .. } = self.loops.pop().expect("the loop was entered");
+        let Around { init, names, before, .. } = self.loops.pop().expect("the loop was entered");
         if before.is_empty() {
             return;
         }
         let Expr { mut kind, types, origin } = self.body.exprs[expr].clone();
         let mut bindings = Vec::new();
         // What the loop begins with comes before the first round.
+        for (part, var) in init {
+            let node = self.body.exprs[part].clone();
+            let origin = node.origin;
+            let named = Binding { vars: List::from([var]), value: self.body.exprs.push(node) };
+            let value = self.atom(Atom::Var(var), origin);
+            self.body.exprs[part].kind = ExprKind::Block(Box::new([named]), value);
+        }
         if let ExprKind::Loop(repeat) = &mut kind {
             repeat.init = self.named(repeat.init, &mut bindings);
         } else if let ExprKind::Repeat(repeat) = &mut kind {
@@ -318,9 +400,9 @@ impl Mover<'_> {
             return None;
         }
         let position = self.position_of_read(expr)?;
-        let (mut guards, mut guards_position) = (Vec::new(), 0);
+        let (mut tests, mut tests_position) = (Vec::new(), 0);
         let mut level = depth;
-        while level > position.max(guards_position) {
+        while level > position.max(tests_position) {
             let around = &self.loops[level - 1];
             let (surveyed, moved) = around.traps;
             let before = self.survey.traps_before(expr) - surveyed;
@@ -328,18 +410,23 @@ impl Mover<'_> {
             if around.branches != self.branches || !is_first {
                 break;
             }
-            match around.rounds {
+            let asked = match &around.rounds {
                 Rounds::Unknown => break,
-                Rounds::Some => {}
-                Rounds::Range(range) => {
-                    let bounds = [range.from, range.to].map(|bound| self.bound(level - 1, bound));
-                    guards_position = guards_position.max(self.position_of(&bounds));
-                    guards.push(bounds);
+                Rounds::If(tests) => tests.clone(),
+                &Rounds::Range(Range { from, to, .. }) => {
+                    vec![Test::Less([from, to].map(|bound| self.bound(level - 1, bound)))]
                 }
+            };
+            let reads = asked.iter().flat_map(|test| test.reads(self.body));
+            let asked_position = reads.map(|var| self.facts.position[var] as usize).max().unwrap_or(0);
+            if asked_position >= level {
+                break;
             }
+            tests_position = tests_position.max(asked_position);
+            tests.extend(asked.into_iter().rev());
             level -= 1;
         }
-        (level < depth).then_some(Destination { level, guards })
+        (level < depth).then_some(Destination { level, tests })
     }
 
     /// A bound of a loop's range, which gets a name if it isn't an atom.
@@ -356,15 +443,6 @@ impl Mover<'_> {
                 Atom::Var(var)
             }
         }
-    }
-
-    /// How many loops are around where the atoms are bound.
-    fn position_of(&self, atoms: &[Atom]) -> usize {
-        let position = |atom: &Atom| match atom {
-            Atom::Var(var) => self.facts.position[*var] as usize,
-            Atom::Real(_) | Atom::Int(_) => 0,
-        };
-        atoms.iter().map(position).max().unwrap_or(0)
     }
 
     /// How many loops are around where those variables are bound that an expression reads, and doesn't bind itself.
@@ -401,8 +479,7 @@ impl Mover<'_> {
         }
         let position = |var: &Var| self.facts.position[*var] as usize;
         let (first, last) = self.survey.extents[expr];
-        let is_read_inside =
-            |var: &Var| self.survey.uses[*var].iter().all(|place| (first..=last).contains(place));
+        let is_read_inside = |var: &Var| self.survey.uses[*var].iter().all(|place| (first..=last).contains(place));
         let is_whole = jumps.iter().all(|label| labels.contains(label)) && bound.iter().all(is_read_inside);
         is_whole.then(|| read.iter().filter(|var| !bound.contains(var)).map(position).max().unwrap_or(0))
     }
@@ -411,23 +488,12 @@ impl Mover<'_> {
     fn emit(&mut self, binding: Binding, destination: Destination, arrays: &[Option<ArrayType>]) {
         let Binding { vars, value } = binding;
         let Expr { types, origin, .. } = self.body.exprs[value];
-        self.meter.nodes(Count::Code, AROUND_NODES * (1 + destination.guards.len()));
-        let truth = self.lists.intern(&[ValueType::Int]);
-        let mut cond: Option<ExprId> = None;
-        for bounds in destination.guards.into_iter().rev() {
-            let bounds = bounds.map(|bound| self.atom(bound, origin));
-            let kind = ExprKind::Compare(Comparison::Less, bounds);
-            let next = self.body.exprs.push(Expr { kind, types: truth, origin });
-            let both = |outer| Expr { kind: ExprKind::And([outer, next]), types: truth, origin };
-            cond = Some(cond.map_or(next, |outer| self.body.exprs.push(both(outer))));
+        let mut value = value;
+        for test in &destination.tests {
+            let nothing = self.nothing((types, origin), arrays);
+            value = test.choose([value, nothing], self.body, self.lists);
+            self.meter.nodes(Count::Code, test.nodes(self.body) + arrays.len());
         }
-        let value = match cond {
-            Some(cond) => {
-                let nothing = self.nothing((types, origin), arrays);
-                self.body.exprs.push(Expr { kind: ExprKind::If([cond, value, nothing]), types, origin })
-            }
-            None => value,
-        };
         self.loops[destination.level].before.push(Binding { vars, value });
     }
 

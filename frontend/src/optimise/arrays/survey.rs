@@ -24,7 +24,7 @@ pub(in crate::optimise) struct Survey {
     pub(super) order: Vec<ExprId>,
     /// The first and the last place of each subtree; the last is the node's own.
     pub(in crate::optimise) extents: Table<ExprId, (Place, Place)>,
-    /// How many nodes up to each place may trap or not end.
+    /// How many nodes up to each place may trap or not end, the one there included.
     traps: Vec<u32>,
     /// Where each variable is read.
     pub(in crate::optimise) uses: Table<Var, Vec<Place>>,
@@ -318,8 +318,9 @@ impl Walker<'_> {
                 return true;
             }
             ExprKind::Scalar(op, args) => {
+                let passive = self.exprs(args);
                 self.traps += u32::from(op.info().traps);
-                return self.exprs(args);
+                return passive;
             }
             ExprKind::Values(parts) => return self.exprs(parts),
             ExprKind::Block(bindings, value) => {
@@ -401,9 +402,10 @@ impl Walker<'_> {
                 self.loops.push(expr);
                 if let Iteration::While(cond) = repeat.iteration {
                     self.scoped(|walker| walker.expr(cond));
-                    self.traps += 1;
                 }
                 self.scoped(|walker| walker.expr(repeat.body));
+                // Whether it ends matters to what comes after it.
+                self.traps += u32::from(matches!(repeat.iteration, Iteration::While(_)));
                 self.loops.pop();
             }
             ExprKind::Collect(_, collect) => {
@@ -419,8 +421,8 @@ impl Walker<'_> {
                 self.expr(repeat.init);
                 self.define(&repeat.params);
                 self.loops.push(expr);
-                self.traps += 1;
                 self.scoped(|walker| walker.expr(repeat.body));
+                self.traps += 1;
                 self.loops.pop();
             }
             ExprKind::Replace(_, parts) => {
@@ -428,8 +430,8 @@ impl Walker<'_> {
                 self.traps += 1;
             }
             ExprKind::Builder(_, step, parts) => {
-                self.traps += u32::from(matches!(step, Step::Begin | Step::Reserve));
                 self.exprs(parts);
+                self.traps += u32::from(matches!(step, Step::Begin | Step::Reserve));
             }
             ExprKind::Compare(..)
             | ExprKind::Not(_)

@@ -1,15 +1,14 @@
 //! What loops, calls and what they are made of depend on.
 
 use crate::arena::Table;
-use crate::core::{ArrayType, Body, ExprId, ExprKind, Function, FunctionId, Iteration, Program, Range, Var};
+use crate::core::{ArrayType, Body, ExprId, ExprKind, Function, FunctionId, Iteration, Range, Var};
 use crate::limits::Meter;
 
 /// Deeper loops are not looked at.
 pub(super) const DEPTH_MAX: u32 = 62;
 
 /// The functions in whose runs something is shown to the host or done by it, as far as code can tell.
-pub(in crate::optimise) fn audible(program: &Program, meter: &Meter) -> Table<FunctionId, bool> {
-    let functions = &program.functions;
+pub(in crate::optimise) fn audible(functions: &Table<FunctionId, Function>, meter: &Meter) -> Table<FunctionId, bool> {
     let mut audible = Table::filled(false, functions.len());
     let mut callers: Table<FunctionId, Vec<FunctionId>> = Table::filled(Vec::new(), functions.len());
     let mut pending = Vec::new();
@@ -31,6 +30,23 @@ pub(in crate::optimise) fn audible(program: &Program, meter: &Meter) -> Table<Fu
         }
     }
     audible
+}
+
+/// Whether there may be something in a loop of a function that repeats or calls something.
+pub(in crate::optimise) fn is_nested(function: &Function, meter: &Meter) -> bool {
+    let (mut loops, mut calls) = (0, 0);
+    for (_, node) in function.nodes(meter) {
+        loops += usize::from(is_loop(&node.kind));
+        calls += usize::from(matches!(node.kind, ExprKind::Call(..) | ExprKind::Derivative(_)));
+        if loops > 1 || loops * calls > 0 {
+            return true;
+        }
+    }
+    false
+}
+
+fn is_loop(kind: &ExprKind) -> bool {
+    matches!(kind, ExprKind::Loop(_) | ExprKind::Collect(..) | ExprKind::Repeat(_))
 }
 
 /// What is known of a function's expressions and variables.
@@ -114,7 +130,7 @@ impl Walker<'_> {
         let body = self.body;
         let kind = &body.exprs[expr].kind;
         let (mut is_heavy, mut is_audible) = match kind {
-            ExprKind::Loop(_) | ExprKind::Collect(..) | ExprKind::Repeat(_) => (true, false),
+            _ if is_loop(kind) => (true, false),
             ExprKind::Call(callee, _) => (true, self.audible[*callee]),
             ExprKind::Derivative(derivative) => (true, self.audible[derivative.function]),
             ExprKind::Constant { function, .. } => (false, self.audible[*function]),
