@@ -399,7 +399,11 @@ fn random_programs_compute_what_they_would_as_they_are_written() {
             let Ok((expected, _)) = fs[0].call_with(&args, &options) else {
                 let [expected, found, native] = [&fs[0], &fs[1], &fs[2]].map(|f| match f.call_with(&args, &options) {
                     Ok((value, _)) => value.to_string(),
-                    Err(error) => error.to_string().lines().next().unwrap_or_default().to_owned(),
+                    Err(error) => {
+                        let text = error.to_string().lines().next().unwrap_or_default().to_owned();
+                        // An array that is a part of another one is copied as a whole.
+                        if text.contains("out of bounds") { "out of bounds".to_owned() } else { text }
+                    }
                 });
                 if !expected.contains("fuel") && !expected.contains("instruction") {
                     assert_eq!(found, expected, "seed {seed} of {args:?}\n{text}");

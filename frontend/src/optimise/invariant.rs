@@ -16,8 +16,8 @@
 //! Where the loop may have no round, it is asked whether there is one, or whether the first round gets to where the
 //! value is computed: conditions of a `while` and of branches that end a recursion are asked once more, of what the
 //! loop begins with, if they are small (`rounds.rs`). If not, nobody reads what stands in for the value. So only
-//! numbers leave such loops, and arrays that are read and nothing else: arrays that others change in place, or hand on, are
-//! made anew in each round, as it is written.
+//! numbers leave such loops, and arrays that are read and nothing else: arrays that others change in place, or hand
+//! on, are made anew in each round, as it is written.
 //!
 //! What leaves a loop is evaluated once, and what flows back to it is added up before it flows on: a derivative's last
 //! bit may be another one.
