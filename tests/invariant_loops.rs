@@ -56,9 +56,18 @@ def lists (xs : Array Real) : Real = let xs = to_list xs in sum (map (\\x -> (x 
 def several (xs : Array Real) : Real =
   sum [| let (m, s) = (mean xs, std xs) in let n = maximum xs in x * m + n * s for x in xs |]
 
+-- The means of a matrix's columns, for each two elements.
+def covariance (xs : Array Real) : Real =
+  let n = length xs in
+  let m = [| xs[k] * to_real (1 + (k + i) % 3) for k < n, i < 3 |] in
+  let c = [| sum [| (m[k, i] - mean [| m[l, i] for l < n |]) * (m[k, j] - mean [| m[l, j] for l < n |]) for k < n |]
+             for i < 3, j < 3 |] in
+  c[0, 1] + c[1, 2] / to_real n
+
 def derived (xs : Array Real) : Real = sum [| x * (grad norm2 xs)[0] for x in xs |]
 ";
-const NAMES: &str = "centred standard soft array pairs called conditional recursive lists several derived";
+const NAMES: &str = "centred standard soft array pairs called conditional recursive lists several covariance \
+    derived";
 
 fn numbers(n: u32) -> Value {
     Value::Reals((0..n).map(|i| f64::from(i * 37 % 101) / 50.0 - 0.7).collect())

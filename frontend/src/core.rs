@@ -240,8 +240,9 @@ pub(crate) enum ExprKind {
     Detach(ExprId),
     /// The length of an array, counted in elements.
     Length(ArrayType, ExprId),
-    /// The values of an array's element: array, index.
-    Element(ArrayType, [ExprId; 2]),
+    /// The values of an array's element: array, index; and whether it is certain where it stands that the index is in
+    /// the array. It isn't otherwise, unless it can be seen.
+    Element(ArrayType, [ExprId; 2], bool),
     /// An array of elements.
     Pack(ArrayType, List<ExprId>),
     /// An array of the body's values for each index.
@@ -597,7 +598,7 @@ impl Expr {
                 visit(*callee);
                 list.iter().copied().for_each(visit);
             }
-            ExprKind::Compare(_, pair) | ExprKind::And(pair) | ExprKind::Or(pair) | ExprKind::Element(_, pair) => {
+            ExprKind::Compare(_, pair) | ExprKind::And(pair) | ExprKind::Or(pair) | ExprKind::Element(_, pair, _) => {
                 pair.iter().copied().for_each(visit);
             }
             ExprKind::Not(operand) | ExprKind::Length(_, operand) => visit(*operand),

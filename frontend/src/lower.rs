@@ -229,7 +229,9 @@ impl<'l> Lowerer<'l, '_> {
             | ExprKind::Replace(..)
             | ExprKind::Collect(..) => Held::Temp(self.compute(expr, None), self.type_of(expr)),
             ExprKind::Builder(array, step, parts) if *step != Step::Get => self.building(expr, *array, *step, parts),
-            ExprKind::Element(array, _) if array.is_plain() => Held::Temp(self.compute(expr, None), self.type_of(expr)),
+            ExprKind::Element(array, ..) if array.is_plain() => {
+                Held::Temp(self.compute(expr, None), self.type_of(expr))
+            }
             _ => {
                 let target = self.fresh_target(self.type_of(expr));
                 self.write(expr, &[target]);
@@ -305,7 +307,7 @@ impl<'l> Lowerer<'l, '_> {
             }
             ExprKind::Fork(tasks) => self.fork(expr, tasks, targets),
             ExprKind::Derivative(derivative) => self.derivative(expr, derivative, targets),
-            ExprKind::Element(array, pair) if !array.is_plain() => {
+            ExprKind::Element(array, pair, _) if !array.is_plain() => {
                 let targets: Vec<_> = targets.iter().copied().map(Some).collect();
                 self.element_parts(expr, *array, *pair, &targets);
             }
@@ -417,7 +419,7 @@ impl<'l> Lowerer<'l, '_> {
                 }
                 (op, args)
             }
-            ExprKind::Element(array, pair) => (arrays::load(array.holds.bank()), self.arguments(pair)),
+            ExprKind::Element(array, pair, _) => (arrays::load(array.holds.bank()), self.arguments(pair)),
             ExprKind::Payload(field, object) => {
                 let object = self.arguments(&[*object])[0];
                 let dst = self.destination(expr, dst);

@@ -56,7 +56,7 @@ pub(crate) trait Renumber {
                 *callee = self.expr(*callee);
                 self.exprs(list);
             }
-            ExprKind::Compare(_, pair) | ExprKind::And(pair) | ExprKind::Or(pair) | ExprKind::Element(_, pair) => {
+            ExprKind::Compare(_, pair) | ExprKind::And(pair) | ExprKind::Or(pair) | ExprKind::Element(_, pair, _) => {
                 self.exprs(pair);
             }
             ExprKind::Not(operand)

@@ -66,6 +66,20 @@ fn a_loop_does_not_write_where_a_shared_value_is() {
 }
 
 #[test]
+fn indices_of_a_matrix_that_is_made_here_are_not_looked_at() {
+    let made = "let m = [| x * to_real (i - j) for i < n, j < 3 |] in";
+    let text = |read: &str| format!("def f (n : Int) (x : Real) : Real = {made} loop s = 0.0 for i < n do s + {read}");
+    assert_eq!(counts(&text("m[i, 2]"), [Op::TrapWith]), [0]);
+    assert_eq!(counts(&text("m[i, 3]"), [Op::TrapWith]), [1]);
+    assert_eq!(counts(&text("m[i + 1, 2]"), [Op::TrapWith]), [1]);
+    let args = |n: i64| [Value::Int(n), Value::Real(0.5)];
+    assert_eq!(run(&text("m[i, 2]"), &args(3)), Ok(Value::Real(-1.5)));
+    assert_eq!(run(&text("m[i, 2]"), &args(-1)), Ok(Value::Real(0.0)));
+    let error = run(&text("m[i + 1, 2]"), &args(3)).expect_err("the last row");
+    assert!(error.contains("index [3, 2] is out of bounds of a matrix of 3 rows"), "{error}");
+}
+
+#[test]
 fn what_differs_is_not_shared() {
     let text = "def f (x : Real) (y : Real) : Real = (x - y) * (y - x) + min x y * min y x";
     assert_eq!(counts(text, [Op::Sub, Op::Min]), [2, 2]);

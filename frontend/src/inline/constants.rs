@@ -126,7 +126,7 @@ fn is_total(function: &Function) -> bool {
             continue;
         }
         let is_harmless = match &node.kind {
-            ExprKind::Element(_, [array, index]) => {
+            ExprKind::Element(_, [array, index], _) => {
                 let array_of = variable(*index).and_then(|index| indices.get(&index));
                 array_of.is_some_and(|&of| variable(*array) == Some(of))
             }

@@ -80,7 +80,7 @@ impl Lowerer<'_, '_> {
     /// the binding is such a one.
     pub(super) fn bind_element(&mut self, binding: &Binding) -> bool {
         let (array, pair) = match self.kind(binding.value) {
-            ExprKind::Element(array, pair) if !array.is_plain() => (*array, *pair),
+            ExprKind::Element(array, pair, _) if !array.is_plain() => (*array, *pair),
             _ => return false,
         };
         if !self.step(binding.value) {

@@ -163,7 +163,7 @@ impl Lowerer<'_, '_> {
     /// The array of which a comprehension is a part. In loops it stays one that loads and pushes, which may be part of
     /// what they are recorded with.
     pub(super) fn copied(&self, array: ArrayType, collect: &Collect) -> Option<ExprId> {
-        let &ExprKind::Element(of, [source, index]) = self.kind(collect.body) else { return None };
+        let &ExprKind::Element(of, [source, index], _) = self.kind(collect.body) else { return None };
         let is_index = matches!(self.kind(index), ExprKind::Var(var) if *var == collect.range.index);
         let is_array = matches!(self.kind(source), ExprKind::Var(_));
         let is_copied = self.flow.loop_depth == 0 && collect.first.is_none() && is_index && is_array && of == array;

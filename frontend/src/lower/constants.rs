@@ -113,7 +113,7 @@ impl Lowerer<'_, '_> {
                 | ExprKind::Construct(_, args) => operands.extend(args),
                 ExprKind::Extend(extend) => operands.extend(extend.cells.iter().flat_map(|cell| &cell.fields)),
                 ExprKind::Derivative(derivative) => operands.extend(derivative.parts()),
-                ExprKind::Compare(_, pair) | ExprKind::Element(_, pair) => operands.extend(pair),
+                ExprKind::Compare(_, pair) | ExprKind::Element(_, pair, _) => operands.extend(pair),
                 ExprKind::Loop(repeat) => {
                     if let Iteration::Range(range) = repeat.iteration {
                         operands.push(range.to);
@@ -174,7 +174,7 @@ impl Lowerer<'_, '_> {
     /// How many values are in a row, if an expression reads one.
     fn row_width(&self, expr: ExprId) -> Option<i64> {
         match self.kind(expr) {
-            ExprKind::Element(array, _) => match array.layout {
+            ExprKind::Element(array, ..) => match array.layout {
                 Layout::Row(width) => Some(width.into()),
                 Layout::Struct => None,
             },

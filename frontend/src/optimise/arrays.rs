@@ -305,7 +305,7 @@ impl Fuser<'_> {
             });
             self.body.exprs[first.expr].kind = ExprKind::Block(Box::default(), copy);
         }
-        let ExprKind::Element(_, [_, read_at]) = self.body.exprs[each.expr].kind else { return };
+        let ExprKind::Element(_, [_, read_at], _) = self.body.exprs[each.expr].kind else { return };
         let is_plain = matches!(self.body.exprs[read_at].kind, ExprKind::Var(var) if var == index);
         let mut bindings = Vec::new();
         if is_plain {

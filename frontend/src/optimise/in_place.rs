@@ -184,7 +184,7 @@ impl<'w> Walker<'w> {
         let node = &body.exprs[expr];
         match &node.kind {
             ExprKind::Var(var) if self.versions.contains(var) => Err(Refused),
-            &ExprKind::Element(array, [source, index]) if self.is_version(source) => {
+            &ExprKind::Element(array, [source, index], _) if self.is_version(source) => {
                 self.reads_newest(source)?;
                 self.reads(index)?;
                 self.reads_newest(source)?;
@@ -551,7 +551,7 @@ impl Rewriter<'_> {
                 }
             };
             let new = match kind {
-                ExprKind::Element(array, pair) if self.is_builder(pair[0]) => {
+                ExprKind::Element(array, pair, _) if self.is_builder(pair[0]) => {
                     let mut parts = pair.to_vec();
                     bounds(self, &mut parts);
                     ExprKind::Builder(array, Step::Get, parts.into())

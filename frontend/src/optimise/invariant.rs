@@ -175,7 +175,7 @@ impl Mover<'_> {
                 let bodies = join.bodies.iter().map(|labelled| labelled.body);
                 self.branch(|mover| bodies.for_each(|body| mover.expr(body, None)));
             }
-            ExprKind::Element(array, [object, index]) => {
+            ExprKind::Element(array, [object, index], _) => {
                 self.expr(object, Some(array));
                 self.expr(index, None);
             }

@@ -136,7 +136,7 @@ fn name_arrays(function: &mut Function, lists: &mut TypeLists, meter: &Meter) {
     for expr in function.node_ids(meter) {
         let body = &mut function.body;
         let Expr { ref kind, types, origin } = body.exprs[expr];
-        let (ExprKind::Element(_, [array, _]) | ExprKind::Length(_, array)) = *kind else { continue };
+        let (ExprKind::Element(_, [array, _], _) | ExprKind::Length(_, array)) = *kind else { continue };
         let kind = &body.exprs[array].kind;
         let is_made = matches!(kind, ExprKind::Pack(..) | ExprKind::Collect(..) | ExprKind::Replace(..))
             || matches!(kind, ExprKind::Builder(..) | ExprKind::Block(..) | ExprKind::If(_) | ExprKind::Switch(_))
@@ -148,7 +148,7 @@ fn name_arrays(function: &mut Function, lists: &mut TypeLists, meter: &Meter) {
         let var = body.vars.push(ty);
         let named = body.atom(Atom::Var(var), origin, lists);
         let kind = match body.exprs[expr].kind {
-            ExprKind::Element(ty, [_, index]) => ExprKind::Element(ty, [named, index]),
+            ExprKind::Element(ty, [_, index], is_inside) => ExprKind::Element(ty, [named, index], is_inside),
             ExprKind::Length(ty, _) => ExprKind::Length(ty, named),
             _ => unreachable!("only these have an array that was found"),
         };

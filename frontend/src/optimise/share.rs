@@ -274,7 +274,7 @@ impl Sharer<'_> {
                 Some(Operation::Compare(*comparison, numbers))
             }
             ExprKind::Length(ty, array) => Some(Operation::Length(ty.width(), self.expr(*array))),
-            ExprKind::Element(ty, pair) => Some(Operation::Element(ty.width(), pair.map(|part| self.expr(part)))),
+            ExprKind::Element(ty, pair, _) => Some(Operation::Element(ty.width(), pair.map(|part| self.expr(part)))),
             ExprKind::Payload(field, object) => {
                 let dropped = *object;
                 let object = self.expr(dropped);
@@ -580,8 +580,11 @@ impl Sharer<'_> {
             match *binding.vars {
                 [var] => self.values[var] = Some(number),
                 _ => {
+                    let mut atoms = Vec::new();
+                    self.known_values(binding.value, &mut atoms);
                     for (at, &var) in binding.vars.iter().enumerate() {
-                        self.values[var] = Some(self.number(Operation::Part(at as u32, number)));
+                        let known = atoms.get(at).copied().flatten();
+                        self.values[var] = known.or_else(|| Some(self.number(Operation::Part(at as u32, number))));
                     }
                 }
             }
@@ -594,6 +597,26 @@ impl Sharer<'_> {
             kept.push(binding);
         }
         kept.into()
+    }
+
+    /// The numbers of an expression's values, of those that are variables or integers in any case.
+    fn known_values(&mut self, expr: ExprId, atoms: &mut Vec<Option<Number>>) {
+        let kind = match &self.body.exprs[expr].kind {
+            ExprKind::Values(parts) => {
+                let parts = parts.clone();
+                return crate::stack::grown(|| parts.iter().for_each(|&part| self.known_values(part, atoms)));
+            }
+            &ExprKind::Block(_, value) => return crate::stack::grown(|| self.known_values(value, atoms)),
+            kind => kind,
+        };
+        match *kind {
+            ExprKind::Var(var) => atoms.push(self.values[var]),
+            ExprKind::Int(value) => atoms.push(Some(self.integer(value))),
+            _ => {
+                let count = self.lists.get(self.body.exprs[expr].types).len();
+                atoms.extend((0..count).map(|_| None));
+            }
+        }
     }
 
     /// The variables that an expression is, if it is nothing else.

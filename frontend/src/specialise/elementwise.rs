@@ -116,7 +116,9 @@ impl Elaborator<'_, '_> {
             }
             [Subscript::At(index)] => {
                 let pair = [self.materialised(first).expr, self.expr(index)];
-                self.make_plain(ExprKind::Element(self.array_type(array_type), pair), ty, span)
+                // Only the prelude names the elements of a matrix, and looks at the indices before.
+                let is_checked = matches!(self.body.exprs[pair[0]].kind, ExprKind::Payload(Field::ELEMENTS, _));
+                self.make_plain(ExprKind::Element(self.array_type(array_type), pair, is_checked), ty, span)
             }
             [Subscript::Range(from, to)] => self.slice(first, array_type, [from, to], span),
             _ => {

@@ -207,7 +207,7 @@ impl Builder<'_, '_> {
         let sides = [left, right].map(|array_var| {
             let vars = self.new_vars(element);
             let pair = [self.var(array_var), self.var(index)];
-            let value = self.make(ExprKind::Element(array, pair), &types);
+            let value = self.make(ExprKind::Element(array, pair, false), &types);
             bindings.push(Binding { vars: vars.clone().into(), value });
             vars
         });

@@ -137,7 +137,7 @@ impl Elaborator<'_, '_> {
                 let index = self.index_var();
                 if !matches!(self.program.ast.patterns[element].kind, PatternKind::Wildcard) {
                     let at = self.atom(Atom::Var(index), span);
-                    let kind = ExprKind::Element(self.array_type(array_type), [indexed, at]);
+                    let kind = ExprKind::Element(self.array_type(array_type), [indexed, at], true);
                     let read = self.make(kind, element_type, array_span);
                     let read = Shaped { expr: read, form: self.plain(element_type) };
                     self.bind(element, read, inside);

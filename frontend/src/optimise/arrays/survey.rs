@@ -349,7 +349,7 @@ impl Walker<'_> {
                     None => _ = self.expr(*array),
                 }
             }
-            ExprKind::Element(_, [array, index]) => self.element(expr, *array, *index),
+            ExprKind::Element(_, [array, index], is_inside) => self.element(expr, *array, *index, *is_inside),
             ExprKind::Detach(object) => _ = self.expr(*object),
             ExprKind::Payload(_, object) => {
                 self.expr(*object);
@@ -520,7 +520,7 @@ impl Walker<'_> {
 
     /// The array of whose elements a value is one, if each was made by an expression that gives it no name.
     fn row_of(&self, value: ExprId) -> Option<Var> {
-        let ExprKind::Element(_, [array, _]) = self.body.exprs[value].kind else { return None };
+        let ExprKind::Element(_, [array, _], _) = self.body.exprs[value].kind else { return None };
         let made = &self.survey.made[self.made_in(array)?];
         let ExprKind::Collect(_, collect) = &self.body.exprs[made.collect].kind else { return None };
         let is_new = |element: ExprId| {
@@ -574,7 +574,7 @@ impl Walker<'_> {
         passive && other_passive
     }
 
-    fn element(&mut self, expr: ExprId, array: ExprId, index: ExprId) {
+    fn element(&mut self, expr: ExprId, array: ExprId, index: ExprId, is_inside: bool) {
         let made = self.made_in(array);
         match made {
             Some(_) => self.plain(array),
@@ -583,7 +583,7 @@ impl Walker<'_> {
         self.expr(index);
         let (var, index_var) = (self.var(array), self.shifted(index));
         let is_within = var.is_some_and(|var| self.is_within(index, self.facts.of_var(var)));
-        self.traps += u32::from(!is_within);
+        self.traps += u32::from(!is_inside && !is_within);
         let types = self.lists.get(self.body.exprs[expr].types);
         if types.contains(&ValueType::Real) {
             self.load(Load::Cell(var, index_var));

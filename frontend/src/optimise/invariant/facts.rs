@@ -175,7 +175,7 @@ impl Walker<'_> {
                 }
                 all | self.expr(*value)
             }
-            ExprKind::Element(array, [object, index]) => self.read(*array, *object) | self.expr(*index),
+            ExprKind::Element(array, [object, index], _) => self.read(*array, *object) | self.expr(*index),
             ExprKind::Length(array, object) => self.read(*array, *object),
             ExprKind::Loop(repeat) => {
                 let mut once = self.expr(repeat.init);

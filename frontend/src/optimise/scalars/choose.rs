@@ -379,7 +379,7 @@ impl Walk<'_> {
                     }
                 }
             }
-            &ExprKind::Element(array, [object, index]) => {
+            &ExprKind::Element(array, [object, index], _) => {
                 self.other(sink);
                 let ExprKind::Var(var) = body.exprs[object].kind else {
                     return self.whole_expr(object) + self.whole_expr(index);

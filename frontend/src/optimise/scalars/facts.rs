@@ -282,7 +282,7 @@ impl Finder<'_> {
                 }
             }
             ExprKind::Length(_, array) => smallvec![self.one(*array).without_elements()],
-            ExprKind::Element(_, parts) => {
+            ExprKind::Element(_, parts, _) => {
                 let found = self.all(parts);
                 match found[0] {
                     Fact::Never => self.values(expr, Fact::Never),

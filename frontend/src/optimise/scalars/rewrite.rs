@@ -124,7 +124,7 @@ impl Rewriter<'_> {
             .map(|at| {
                 let index = self.function.body.atom(Atom::Int(at as i64), origin, self.lists);
                 let object = self.var(array, origin);
-                self.make(ExprKind::Element(short.array, [object, index]), &types, origin)
+                self.make(ExprKind::Element(short.array, [object, index], false), &types, origin)
             })
             .collect()
     }
@@ -203,7 +203,7 @@ impl Rewriter<'_> {
                     Step::Extend | Step::Get | Step::Put => unreachable!("such arrays are not chosen"),
                 }
             }
-            ExprKind::Element(_, [object, index])
+            ExprKind::Element(_, [object, index], _)
                 if let ExprKind::Var(var) = self.function.body.exprs[object].kind
                     && let Some(parts) = self.apart.get(&var)
                     && let Some(at) = self.index(parts.short, index) =>

@@ -57,7 +57,7 @@ fn arrays_read(function: &Function, meter: &Meter) -> Option<HashMap<Var, ArrayT
             return None;
         }
         match node.kind {
-            ExprKind::Element(array, [object, _]) | ExprKind::Length(array, object) => {
+            ExprKind::Element(array, [object, _], _) | ExprKind::Length(array, object) => {
                 if array.layout != Layout::Struct
                     && !matches!(array.holds, ValueType::Ref(_))
                     && let ExprKind::Var(var) = function.body.exprs[object].kind
@@ -166,7 +166,7 @@ fn copy(function: &mut Function, lists: &mut TypeLists, expr: ExprId, unknown: &
         let mut elements = Vec::with_capacity(length as usize);
         for at in 0..length {
             let [object, index] = [Atom::Var(first), Atom::Int(at)].map(|atom| body.atom(atom, origin, lists));
-            let kind = ExprKind::Element(carried.array, [object, index]);
+            let kind = ExprKind::Element(carried.array, [object, index], false);
             elements.push(body.exprs.push(Expr { kind, types: element_types, origin }));
         }
         let array_types = lists.intern(&[body.vars[first]]);

@@ -1,8 +1,9 @@
 //! Comparisons whose outcome is known: of constants, and of what the loops around run over. In `for i in a .. b` the
 //! index is at least `a` and less than `b`.
 
-use super::{Number, Sharer};
+use super::{Number, Operation, Sharer};
 use crate::core::Comparison;
+use dualvm_vm::isa::Op;
 
 /// What an index runs over.
 #[derive(Clone, Copy, Debug)]
@@ -31,11 +32,18 @@ impl Sharer<'_> {
         }
     }
 
+    /// What the number or 0 is, whichever is greater, if that is computed: so many rows or columns a matrix has. It is
+    /// the number itself where an index is less than that.
+    fn or_zero(&self, number: Number) -> Option<Number> {
+        let zero = self.numbers.get(&Operation::Int(0))?;
+        self.numbers.get(&Operation::Scalar(Op::IMax, [Some(number), Some(*zero), None])).copied()
+    }
+
     /// Whether the first number is less than the second one.
     fn is_less(&self, a: Number, b: Number) -> Option<bool> {
         let constant = |number| self.constants.get(&number).copied();
         if let Some(index) = self.bounds.get(&a) {
-            if index.to == b {
+            if index.to == b || self.or_zero(index.to) == Some(b) {
                 return Some(true);
             }
             if index.from == b {
