@@ -3,10 +3,10 @@
 //! done before the others, what doesn't change leaves loops, and what nobody reads is dropped. At last tasks lose the
 //! parameters that they don't read.
 //!
-//! But for the elements of arrays (`arrays.rs`) and loops in loops (`invariant.rs`), all of them move or remove only what
-//! is *pure*: it has no effect, always ends, and can't trap. So nothing that a program does is moved, and the zero rule
-//! of derivatives makes a value that is computed but not chosen harmless. Where code is to be as it was written, nothing
-//! is computed that may not be needed: branches stay branches, and loops keep what is in them.
+//! But for the elements of arrays (`arrays.rs`) and loops in loops (`invariant.rs`), all of them move or remove only
+//! what is *pure*: it has no effect, always ends, and can't trap. So nothing that a program does is moved, and the zero
+//! rule of derivatives makes a value that is computed but not chosen harmless. Where code is to be as it was written,
+//! nothing is computed that may not be needed: branches stay branches, and loops keep what is in them.
 
 mod arrays;
 mod copies;
