@@ -35,6 +35,7 @@ use crate::hash::{HashMap, HashSet};
 use crate::limits::{Count, Meter};
 use crate::list::List;
 use dualvm_vm::module::ValueType;
+use std::rc::Rc;
 use facts::{DEPTH_MAX, Facts};
 pub(super) use facts::{audible, is_nested};
 use rounds::{Start, TESTS_MAX, Test};
@@ -229,7 +230,7 @@ impl Mover<'_> {
     }
 
     /// Walks a round of a repetition, or the rest of one.
-    fn round(&mut self, expr: ExprId, label: Label, atoms: &HashMap<Var, Atom>) {
+    fn round(&mut self, expr: ExprId, label: Label, atoms: &Rc<HashMap<Var, Atom>>) {
         let asked = match &self.around().rounds {
             Rounds::If(tests) => tests.len(),
             Rounds::Range(_) | Rounds::Unknown => TESTS_MAX,
@@ -296,7 +297,7 @@ impl Mover<'_> {
     }
 
     /// The atoms that the variables of a loop, which was entered, begin with, if something is computed before it.
-    fn begin(&mut self, expr: ExprId) -> HashMap<Var, Atom> {
+    fn begin(&mut self, expr: ExprId) -> Rc<HashMap<Var, Atom>> {
         let (vars, init) = match &self.body.exprs[expr].kind {
             ExprKind::Loop(repeat) => (repeat.vars.clone(), repeat.init),
             ExprKind::Repeat(repeat) => (repeat.params.clone(), repeat.init),
@@ -319,7 +320,7 @@ impl Mover<'_> {
             };
             atoms.insert(var, atom);
         }
-        atoms
+        Rc::new(atoms)
     }
 
     /// The expressions of an expression's values, where each has its own.
@@ -391,7 +392,7 @@ impl Mover<'_> {
         let depth = self.loops.len();
         let innermost = depth.checked_sub(1).filter(|&depth| depth < DEPTH_MAX as usize)?;
         let is_bound_inside = self.facts.depends[expr] & (1 << innermost) != 0;
-        if is_bound_inside || self.facts.is_audible[expr] || self.loops[innermost].branches != self.branches {
+        if is_bound_inside || self.facts.is_audible[expr] {
             return None;
         }
         let types = self.types(expr);
@@ -399,17 +400,14 @@ impl Mover<'_> {
         if types.is_empty() || !types.iter().zip(arrays).all(|(ty, array)| is_number(ty) || array.is_some()) {
             return None;
         }
+        if !self.may_leave(expr, innermost) {
+            return None;
+        }
         let position = self.position_of_read(expr)?;
         let (mut tests, mut tests_position) = (Vec::new(), 0);
         let mut level = depth;
-        while level > position.max(tests_position) {
+        while level > position.max(tests_position) && self.may_leave(expr, level - 1) {
             let around = &self.loops[level - 1];
-            let (surveyed, moved) = around.traps;
-            let before = self.survey.traps_before(expr) - surveyed;
-            let is_first = before == moved || !self.survey.may_trap(expr);
-            if around.branches != self.branches || !is_first {
-                break;
-            }
             let asked = match &around.rounds {
                 Rounds::Unknown => break,
                 Rounds::If(tests) => tests.clone(),
@@ -427,6 +425,15 @@ impl Mover<'_> {
             level -= 1;
         }
         (level < depth).then_some(Destination { level, tests })
+    }
+
+    /// Whether an expression is evaluated in each round of a loop, and nothing that stays in the loop can trap before
+    /// it in the first one, or it can't trap.
+    fn may_leave(&self, expr: ExprId, level: usize) -> bool {
+        let Around { ref rounds, traps: (surveyed, moved), branches, .. } = self.loops[level];
+        let before = self.survey.traps_before(expr) - surveyed;
+        let is_first = before == moved || !self.survey.may_trap(expr);
+        branches == self.branches && !matches!(rounds, Rounds::Unknown) && is_first
     }
 
     /// A bound of a loop's range, which gets a name if it isn't an atom.

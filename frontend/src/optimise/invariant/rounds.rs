@@ -5,6 +5,7 @@ use crate::core::{Atom, Body, Comparison, Expr, ExprId, ExprKind, Label, Switch,
 use crate::hash::HashMap;
 use crate::limits::Meter;
 use dualvm_vm::module::ValueType;
+use std::rc::Rc;
 
 /// A condition that costs more than so many additions isn't asked once more.
 const COST_MAX: u32 = 16;
@@ -19,7 +20,7 @@ pub(super) enum Test {
     /// Whether the first is less than the second.
     Less([Atom; 2]),
     /// Whether a condition holds, or doesn't, with other atoms in the place of some variables.
-    Holds { cond: ExprId, holds: bool, atoms: HashMap<Var, Atom> },
+    Holds { cond: ExprId, holds: bool, atoms: Rc<HashMap<Var, Atom>> },
     /// Whether an object of a type with so many tags has this one.
     HasTag { object: Atom, tags: u16, tag: u16 },
 }
@@ -110,7 +111,7 @@ impl Start {
         body: &Body,
         expr: ExprId,
         label: Label,
-        atoms: &HashMap<Var, Atom>,
+        atoms: &Rc<HashMap<Var, Atom>>,
         meter: &Meter,
     ) -> Option<Start> {
         match &body.exprs[expr].kind {
