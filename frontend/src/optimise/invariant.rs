@@ -35,10 +35,10 @@ use crate::hash::{HashMap, HashSet};
 use crate::limits::{Count, Meter};
 use crate::list::List;
 use dualvm_vm::module::ValueType;
-use std::rc::Rc;
 use facts::{DEPTH_MAX, Facts};
 pub(super) use facts::{audible, is_nested};
 use rounds::{Start, TESTS_MAX, Test};
+use std::rc::Rc;
 
 /// Moves what doesn't change out of a function's loops; whether there was anything.
 pub(super) fn move_out(
