@@ -169,7 +169,7 @@ pub(crate) struct Expr {
 }
 
 /// A value that needs no evaluation.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Atom {
     /// A variable.
     Var(Var),

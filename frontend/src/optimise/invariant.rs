@@ -40,6 +40,11 @@ pub(super) use facts::{audible, is_nested};
 use rounds::{Start, TESTS_MAX, Test};
 use std::rc::Rc;
 
+/// So many arrays leave a loop: they are there all at once, as long as it goes round.
+const ARRAYS_MAX: usize = 4;
+/// So many results of tests that are known are compared with others.
+const ASKED_MAX: usize = 8;
+
 /// Moves what doesn't change out of a function's loops; whether there was anything.
 pub(super) fn move_out(
     function: &mut Function,
@@ -75,6 +80,10 @@ struct Around {
     names: Vec<Binding>,
     /// What is computed before it.
     before: Vec<Binding>,
+    /// Several tests of which it is computed before it whether all turn out as they are to be.
+    asked: Vec<(Vec<Test>, Var)>,
+    /// How many arrays are computed before it.
+    arrays: usize,
 }
 
 /// What is known of when a loop gets somewhere.
@@ -292,8 +301,9 @@ impl Mover<'_> {
             _ => rounds,
         };
         let traps = (self.survey.traps_before(first), 0);
-        let (names, before) = (Vec::new(), Vec::new());
-        self.loops.push(Around { rounds, traps, branches: self.branches, init: Vec::new(), names, before });
+        let (branches, init, names) = (self.branches, Vec::new(), Vec::new());
+        let (before, asked) = (Vec::new(), Vec::new());
+        self.loops.push(Around { rounds, traps, branches, init, names, before, asked, arrays: 0 });
     }
 
     /// The atoms that the variables of a loop, which was entered, begin with, if something is computed before it.
@@ -338,7 +348,7 @@ impl Mover<'_> {
     /// Puts what has left a loop before it.
     fn leave(&mut self, expr: ExprId) {
         let Around { init, names, before, .. } = self.loops.pop().expect("the loop was entered");
-        if before.is_empty() {
+        if before.is_empty() && names.is_empty() {
             return;
         }
         let Expr { mut kind, types, origin } = self.body.exprs[expr].clone();
@@ -424,7 +434,9 @@ impl Mover<'_> {
             tests.extend(asked.into_iter().rev());
             level -= 1;
         }
-        (level < depth).then_some(Destination { level, tests })
+        let arrays = arrays.iter().filter(|array| array.is_some()).count();
+        let has_room = arrays == 0 || level == depth || self.loops[level].arrays + arrays <= ARRAYS_MAX;
+        (level < depth && has_room).then_some(Destination { level, tests })
     }
 
     /// Whether an expression is evaluated in each round of a loop, and nothing that stays in the loop can trap before
@@ -495,13 +507,46 @@ impl Mover<'_> {
     fn emit(&mut self, binding: Binding, destination: Destination, arrays: &[Option<ArrayType>]) {
         let Binding { vars, value } = binding;
         let Expr { types, origin, .. } = self.body.exprs[value];
-        let mut value = value;
-        for test in &destination.tests {
-            let nothing = self.nothing((types, origin), arrays);
-            value = test.choose([value, nothing], self.body, self.lists);
-            self.meter.nodes(Count::Code, test.nodes(self.body) + arrays.len());
+        let (tests, level) = (destination.tests, destination.level);
+        let cells = arrays.iter().filter(|array| array.is_some()).count();
+        self.loops[level].arrays += cells;
+        let value = match &tests[..] {
+            [] => value,
+            [only] => {
+                let nothing = self.nothing((types, origin), arrays);
+                self.choose(only, [value, nothing])
+            }
+            _ => {
+                let gets_there = self.asked(tests, level, origin);
+                let (cond, nothing) = (self.atom(Atom::Var(gets_there), origin), self.nothing((types, origin), arrays));
+                self.body.exprs.push(Expr { kind: ExprKind::If([cond, value, nothing]), types, origin })
+            }
+        };
+        self.loops[level].before.push(Binding { vars, value });
+    }
+
+    fn choose(&mut self, test: &Test, values: [ExprId; 2]) -> ExprId {
+        self.meter.nodes(Count::Code, test.nodes(self.body));
+        test.choose(values, self.body, self.lists)
+    }
+
+    /// The variable that says whether several tests all turn out as they are to be, which is computed before a loop.
+    fn asked(&mut self, tests: Vec<Test>, level: usize, origin: Origin) -> Var {
+        let is_same = |known: &[Test]| {
+            known.len() == tests.len() && known.iter().zip(&tests).all(|(known, test)| known.is_same(test))
+        };
+        if let Some((_, var)) = self.loops[level].asked.iter().rev().take(ASKED_MAX).find(|(known, _)| is_same(known)) {
+            return *var;
         }
-        self.loops[destination.level].before.push(Binding { vars, value });
+        let mut value = self.atom(Atom::Int(1), origin);
+        for test in &tests {
+            let no = self.atom(Atom::Int(0), origin);
+            value = self.choose(test, [value, no]);
+        }
+        let var = self.variable(ValueType::Int, level);
+        self.loops[level].before.push(Binding { vars: List::from([var]), value });
+        self.loops[level].asked.push((tests, var));
+        var
     }
 
     /// Values that nobody reads.

@@ -26,6 +26,20 @@ pub(super) enum Test {
 }
 
 impl Test {
+    /// Whether it asks the same, in the same loop.
+    pub(super) fn is_same(&self, other: &Test) -> bool {
+        match (self, other) {
+            (Test::Less(bounds), Test::Less(others)) => bounds == others,
+            (Test::Holds { cond, holds, .. }, Test::Holds { cond: other, holds: others, .. }) => {
+                cond == other && holds == others
+            }
+            (Test::HasTag { object, tag, .. }, Test::HasTag { object: other, tag: others, .. }) => {
+                object == other && tag == others
+            }
+            _ => false,
+        }
+    }
+
     /// How many nodes it adds.
     pub(super) fn nodes(&self, body: &Body) -> usize {
         4 + match self {
