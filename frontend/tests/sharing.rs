@@ -80,6 +80,20 @@ fn indices_of_a_matrix_that_is_made_here_are_not_looked_at() {
 }
 
 #[test]
+fn what_a_condition_computes_goes_with_it() {
+    // It is known that `i` is less than the number of columns, which is read for the element again.
+    let text = "def f (n : Int) (a : Real) (xs : Array Real) (m : Matrix Real) : Real =
+        loop s = a for i < columns m do
+          let go (k : Int) t =
+            if k <= 0 then t
+            else go (k - 1) (if n >= 0 && n < rows m && i >= 0 && i < columns m then t + m[n, i] else 0.125) in
+          go 2 (s + preduce (+) 0.0 xs)";
+    let matrix = Value::Array(vec![reals(&[1.0, 2.0]), reals(&[3.0, 4.0])]);
+    let args = [Value::Int(1), Value::Real(0.5), reals(&[1.0, 2.0]), matrix];
+    assert_eq!(run(text, &args), Ok(Value::Real(0.5 + 2.0 * (3.0 + 3.0 + 4.0))));
+}
+
+#[test]
 fn what_differs_is_not_shared() {
     let text = "def f (x : Real) (y : Real) : Real = (x - y) * (y - x) + min x y * min y x";
     assert_eq!(counts(text, [Op::Sub, Op::Min]), [2, 2]);

@@ -191,6 +191,22 @@ impl Sharer<'_> {
         }
     }
 
+    /// What was computed since a mark is dropped, but for what has names.
+    fn forget_unnamed(&mut self, mark: usize) {
+        let mut kept = Vec::new();
+        for change in self.changes.drain(mark..).rev() {
+            match change {
+                Change::Available(number, old)
+                    if self.available[number].as_ref().is_some_and(|at| at.vars.is_none()) =>
+                {
+                    self.available[number] = old;
+                }
+                change => kept.push(change),
+            }
+        }
+        self.changes.extend(kept.into_iter().rev());
+    }
+
     fn make_available(&mut self, number: Number, place: Place) {
         let old = self.available[number].replace(place);
         self.changes.push(Change::Available(number, old));
@@ -267,6 +283,7 @@ impl Sharer<'_> {
             ExprKind::Compare(comparison, pair) => {
                 let numbers = pair.map(|part| self.expr(part));
                 if let Some(outcome) = self.known(*comparison, numbers) {
+                    self.forget_unnamed(mark);
                     self.body.exprs[expr].kind = ExprKind::Int(outcome.into());
                     pair.iter().rev().for_each(|&part| keep_bindings(self.body, part, expr));
                     return self.integer(outcome.into());
@@ -279,6 +296,7 @@ impl Sharer<'_> {
                 let dropped = *object;
                 let object = self.expr(dropped);
                 if let Some(known) = self.field(object, field.index) {
+                    self.forget_unnamed(mark);
                     // A variable or a constant.
                     self.body.exprs[expr].kind = self.body.exprs[known].kind.clone();
                     let number = self.expr_here(expr);
@@ -435,6 +453,7 @@ impl Sharer<'_> {
 
     /// Walks an expression that isn't looked up.
     fn compound(&mut self, expr: ExprId, kind: ExprKind) -> Number {
+        let mark = self.changes.len();
         let mut number = None;
         let kind = match kind {
             ExprKind::Block(bindings, value) => {
@@ -455,6 +474,7 @@ impl Sharer<'_> {
                 match self.truth(outcome) {
                     Some(known) if known == decides => return self.becomes(expr, &[], first, outcome),
                     Some(_) => {
+                        self.forget_unnamed(mark);
                         let outcome = self.expr(second);
                         return self.becomes(expr, &[first], second, outcome);
                     }
@@ -471,6 +491,7 @@ impl Sharer<'_> {
                 let outcome = self.expr(operand);
                 match self.truth(outcome) {
                     Some(known) => {
+                        self.forget_unnamed(mark);
                         self.body.exprs[expr].kind = ExprKind::Int(i64::from(!known));
                         keep_bindings(self.body, operand, expr);
                         return self.integer(i64::from(!known));
@@ -481,6 +502,7 @@ impl Sharer<'_> {
             ExprKind::If([cond, then, other]) => {
                 let outcome = self.expr(cond);
                 if let Some(known) = self.truth(outcome) {
+                    self.forget_unnamed(mark);
                     let chosen = if known { then } else { other };
                     let number = self.expr(chosen);
                     return self.becomes(expr, &[cond], chosen, number);
