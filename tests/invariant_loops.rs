@@ -170,6 +170,33 @@ private def two_ways (n : Int) (xs : Array Real) (s : Real) : Real =
   else if n % 2 == 0 then two_ways (n - 1) xs (s + 1)
   else two_ways (n - 1) xs (s + maximum xs)
 
+-- What is read in the inner loop is there because the lengths are equal.
+def of_one_length (n : Int) (xs : Array Real) : Real =
+  loop s = 0.0 for i < n do
+    let zs = [| x * 2 + norm2 xs for x in xs |] in
+    s + to_real i + sum (zs * [| 1.0 for _ < 3 |])
+
+def asserted (n : Int) (xs : Array Real) : Real =
+  loop s = 0.0 for i < n do
+    let ys = positive 1 xs in
+    let () = assert (length ys == length xs) \"lengths\" in
+    s + to_real i + (loop t = 0.0 for j < length xs do t + xs[j] * ys[j])
+
+private def positive (k : Int) (xs : Array Real) : Array Real =
+  if k == 0 then [| x for x in xs if x > 1 |] else [| x + 1 for x in positive (k - 1) xs |]
+
+-- Nobody has looked at the index of an element of a matrix's elements.
+def elements_before (n : Int) (xs : Array Real) : Real =
+  let m = [| x for x in xs, _ < 1 |] in
+  let ys = [| (elements m)[j - 1] for j < n |] in
+  loop s = 0.0 for j in 1 .. length ys do s + ys[j]
+
+def elements_behind (n : Int) (xs : Array Real) : Real =
+  loop s = 0.0 for i < n do
+    let x = xs[i + 1] in
+    let m = [| x for x in xs, _ < 1 |] in
+    s + x + sum [| (elements m)[9 + j] for j < n |]
+
 def bound_and_read (n : Int) (xs : Array Real) : Real =
   loop s = 0.0 for i < n do let m = maximum xs in let k = m + 1 in s + m * k + to_real i
 
@@ -185,7 +212,7 @@ def long (n : Int) (xs : Array Real) : Real =
   loop s = 0.0 for i < n do
     loop s = s for j in i .. n do s + xs[0] * sum [| x * to_real n for x in xs |] + mean [| to_real i * x for x in xs |]
 ";
-const EDGE_NAMES: &str = "no_round no_round_inside after_a_trap after_an_error first_of_two in_a_branch \
+const EDGE_NAMES: &str = "of_one_length asserted elements_before elements_behind no_round no_round_inside after_a_trap after_an_error first_of_two in_a_branch \
     while_not_begun not_ended go go_lists go_two_ways bound_and_read changed long";
 
 #[test]
@@ -218,6 +245,26 @@ fn what_is_shown_is_shown_as_often() {
         f.call_with(&[Value::Int(2), numbers(5)], &options).expect("it ends");
         assert_eq!(shown.load(Ordering::Relaxed), 10, "as written: {as_written}");
     }
+}
+
+#[test]
+fn what_leaves_many_loops_asks_for_them_once() {
+    let mut text = "def f (n : Int) (xs : Array Real) : Real = ".to_owned();
+    for depth in 1..=20 {
+        text += &format!("loop s{depth} = {} for _ < n do ", if depth == 1 { "0.0" } else { "s" });
+        text = text.replace("= s for", &format!("= s{} for", depth - 1));
+    }
+    text += "s20";
+    for k in 0..200 {
+        text += &format!(" + (loop t = {k}.0 for x in xs do t * 0.5 + x)");
+    }
+    let [found, written] = [false, true].map(|as_written| {
+        let f = function(&text, "f", Jit::Off, as_written);
+        f.call_with(&[Value::Int(1), numbers(3)], &CallOptions::default()).expect("it ends")
+    });
+    assert_eq!(found.0.to_string(), written.0.to_string());
+    let [found, written] = [found.1.instructions, written.1.instructions];
+    assert!(found < written + written / 2, "{found} instructions, and {written} as it is written");
 }
 
 /// Writes random programs of nested loops, in which things are computed that may not change.

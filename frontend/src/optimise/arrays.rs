@@ -36,7 +36,7 @@ use dualvm_vm::isa::Op;
 use dualvm_vm::module::ValueType;
 use std::collections::BTreeSet;
 use survey::{Load, Made, Place, Provenance, Read, Which};
-pub(super) use survey::{Survey, is_trap};
+pub(super) use survey::{Order, Survey, is_trap};
 
 /// An element and the loop that it moves into have at most so many nodes together.
 const NODES_MAX: usize = 400;
@@ -55,7 +55,7 @@ pub(super) fn fuse(function: &mut Function, lists: &mut TypeLists, meter: &Meter
     }
     let mut any = false;
     for _ in 0..ROUNDS_MAX {
-        let survey = Survey::of(function, lists, meter);
+        let survey = Survey::of(function, lists, Order::Kept, meter);
         if !meter.go_on() {
             return any;
         }

@@ -25,7 +25,7 @@
 mod facts;
 mod rounds;
 
-use super::arrays::Survey;
+use super::arrays::{Order, Survey};
 use crate::arena::Table;
 use crate::core::{
     ArrayType, Atom, Binding, Body, Expr, ExprId, ExprKind, Function, FunctionId, Iteration, Label, Origin, Range,
@@ -56,7 +56,7 @@ pub(super) fn move_out(
     if !facts.any || !meter.go_on() {
         return false;
     }
-    let survey = Survey::of(function, lists, meter);
+    let survey = Survey::of(function, lists, Order::Changed, meter);
     if !meter.go_on() {
         return false;
     }

@@ -8,6 +8,7 @@ use crate::core::{Atom, Binding, Collect, Comparison, ExprId, ExprKind, Field, R
 use crate::list::List;
 use crate::mono::{Mono, MonoNode};
 use crate::prelude::Implied;
+use crate::resolve::Meaning;
 use crate::source::Span;
 use crate::types::Kind;
 
@@ -116,8 +117,12 @@ impl Elaborator<'_, '_> {
             }
             [Subscript::At(index)] => {
                 let pair = [self.materialised(first).expr, self.expr(index)];
-                // Only the prelude names the elements of a matrix, and looks at the indices before.
-                let is_checked = matches!(self.body.exprs[pair[0]].kind, ExprKind::Payload(Field::ELEMENTS, _));
+                // Only the prelude can name this builtin, and it looks at the indices before.
+                let is_checked = matches!(
+                    self.program.ast.exprs[array].kind,
+                    ast::ExprKind::Apply(callee, _)
+                        if self.program.resolved.meanings[callee] == Some(Meaning::Builtin(Builtin::Elements))
+                );
                 self.make_plain(ExprKind::Element(self.array_type(array_type), pair, is_checked), ty, span)
             }
             [Subscript::Range(from, to)] => self.slice(first, array_type, [from, to], span),

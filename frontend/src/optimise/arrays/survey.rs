@@ -18,6 +18,15 @@ const WRAPPERS_MAX: usize = 16;
 /// A point in the order of evaluation: how many nodes are evaluated before.
 pub(super) type Place = usize;
 
+/// What is to be done with what is found to not trap.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::optimise) enum Order {
+    /// It stays behind tests that have trapped if they fail, so that these tell what is known of it.
+    Kept,
+    /// It may be moved before them.
+    Changed,
+}
+
 /// What is found in a function.
 pub(in crate::optimise) struct Survey {
     /// The nodes in the order of evaluation.
@@ -111,7 +120,7 @@ pub(super) enum Which {
 
 impl Survey {
     /// Looks at a function; not at all of it if the compilation is stopped.
-    pub(in crate::optimise) fn of(function: &Function, lists: &TypeLists, meter: &Meter) -> Survey {
+    pub(in crate::optimise) fn of(function: &Function, lists: &TypeLists, order: Order, meter: &Meter) -> Survey {
         let (body, vars) = (&function.body, function.body.vars.len());
         let survey = Survey {
             order: Vec::new(),
@@ -141,6 +150,7 @@ impl Survey {
             branches_so_far: 0,
             traps: 0,
             end_of_range: None,
+            order,
         };
         for &param in &function.params {
             walker.survey.origins[param] = Provenance::Param;
@@ -274,6 +284,7 @@ struct Walker<'w> {
     traps: u32,
     /// The end of a range, while it is walked.
     end_of_range: Option<ExprId>,
+    order: Order,
 }
 
 impl Walker<'_> {
@@ -566,9 +577,9 @@ impl Walker<'_> {
             walker.expr(other)
         });
         // What comes after a branch that traps comes after the other one.
-        if is_trap(self.body, other) {
+        if self.order == Order::Kept && is_trap(self.body, other) {
             self.assume(cond, true);
-        } else if is_trap(self.body, then) {
+        } else if self.order == Order::Kept && is_trap(self.body, then) {
             self.assume(cond, false);
         }
         passive && other_passive
