@@ -267,6 +267,23 @@ fn what_leaves_many_loops_asks_for_them_once() {
     assert!(found < written + written / 2, "{found} instructions, and {written} as it is written");
 }
 
+#[test]
+fn few_arrays_are_there_at_once() {
+    let peak = |arrays: usize| {
+        let mut text = "def f (n : Int) (xs : Array Real) : Real = loop s = 0.0 for i < n do s".to_owned();
+        for k in 0..arrays {
+            text += &format!(
+                " + (let ys = [| x * {k}.5 for x in xs |] in loop t = 0.0 for j < length ys do t + ys[j * i % length ys])"
+            );
+        }
+        let f = function(&text, "f", Jit::Off, false);
+        f.call_with(&[Value::Int(3), numbers(50_000)], &CallOptions::default()).expect("it ends").1.heap_peak_bytes
+    };
+    // What is kept decides how much of what is dropped is there before it is collected.
+    let [few, many] = [20, 60].map(peak);
+    assert!(many < few + few / 4, "{few} bytes with 20 arrays, {many} with 60");
+}
+
 /// Writes random programs of nested loops, in which things are computed that may not change.
 struct Writer<'w> {
     dice: &'w mut Dice,

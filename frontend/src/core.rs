@@ -658,6 +658,19 @@ impl Body {
         self.exprs.push(Expr { kind: atom.kind(), types: lists.intern(&[ty]), origin })
     }
 
+    /// An expression of the variables that an expression's values are bound to, and of those that are atoms. The
+    /// expression is used up.
+    pub(crate) fn named(&mut self, value: ExprId, lists: &mut TypeLists, bindings: &mut Vec<Binding>) -> ExprId {
+        let Expr { types, origin, .. } = self.exprs[value];
+        let mut atoms: Vec<Atom> = Vec::new();
+        self.name_values(value, lists, bindings, &mut atoms);
+        let parts: List<ExprId> = atoms.into_iter().map(|atom| self.atom(atom, origin, lists)).collect();
+        match parts[..] {
+            [only] => only,
+            _ => self.exprs.push(Expr { kind: ExprKind::Values(parts), types, origin }),
+        }
+    }
+
     /// Turns an expression into bindings and atoms, one for each of its values. The expression is used up.
     pub(crate) fn name_values(
         &mut self,

@@ -2,7 +2,7 @@
 
 use super::{CONSTANT_COST, is_pure_node, scalar_cost};
 use crate::arena::Table;
-use crate::core::{Atom, Binding, Body, Expr, ExprId, ExprKind, Function, Iteration, TypeLists, Var};
+use crate::core::{Binding, Body, Expr, ExprId, ExprKind, Function, Iteration, TypeLists, Var};
 use crate::limits::Meter;
 use crate::list::List;
 
@@ -179,17 +179,11 @@ impl Hoister<'_> {
 
     /// An expression of the variables that an expression's values are bound to, and of those that are atoms.
     fn named(&mut self, part: ExprId, bindings: &mut Vec<Binding>) -> ExprId {
-        let Expr { types, origin, .. } = self.body.exprs[part];
-        let mut atoms: Vec<Atom> = Vec::new();
-        self.body.name_values(part, self.lists, bindings, &mut atoms);
+        let named = self.body.named(part, self.lists, bindings);
         while self.levels.len() < self.body.vars.len() {
             self.levels.push(self.before.len());
         }
-        let parts: List<ExprId> = atoms.into_iter().map(|atom| self.body.atom(atom, origin, self.lists)).collect();
-        match parts[..] {
-            [only] => only,
-            _ => self.body.exprs.push(Expr { kind: ExprKind::Values(parts), types, origin }),
-        }
+        named
     }
 }
 

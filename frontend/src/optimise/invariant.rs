@@ -362,26 +362,14 @@ impl Mover<'_> {
             self.body.exprs[part].kind = ExprKind::Block(Box::new([named]), value);
         }
         if let ExprKind::Loop(repeat) = &mut kind {
-            repeat.init = self.named(repeat.init, &mut bindings);
+            repeat.init = self.body.named(repeat.init, self.lists, &mut bindings);
         } else if let ExprKind::Repeat(repeat) = &mut kind {
-            repeat.init = self.named(repeat.init, &mut bindings);
+            repeat.init = self.body.named(repeat.init, self.lists, &mut bindings);
         }
         bindings.extend(names);
         bindings.extend(before);
         let repeat = self.body.exprs.push(Expr { kind, types, origin });
         self.body.exprs[expr].kind = ExprKind::Block(bindings.into(), repeat);
-    }
-
-    /// An expression of the variables that an expression's values are bound to, and of those that are atoms.
-    fn named(&mut self, part: ExprId, bindings: &mut Vec<Binding>) -> ExprId {
-        let Expr { types, origin, .. } = self.body.exprs[part];
-        let mut atoms: Vec<Atom> = Vec::new();
-        self.body.name_values(part, self.lists, bindings, &mut atoms);
-        let parts: List<ExprId> = atoms.into_iter().map(|atom| self.atom(atom, origin)).collect();
-        match parts[..] {
-            [only] => only,
-            _ => self.body.exprs.push(Expr { kind: ExprKind::Values(parts), types, origin }),
-        }
     }
 
     fn atom(&mut self, atom: Atom, origin: Origin) -> ExprId {
