@@ -21,6 +21,8 @@ use std::collections::HashMap;
 
 /// Memory that is there and aligned.
 pub(crate) const TRUSTED: MemFlagsData = MemFlagsData::trusted();
+/// Memory that is there and aligned, and holds what it will always hold: it may be read earlier, and once for all.
+const LASTING: MemFlagsData = TRUSTED.with_readonly().with_can_move();
 /// Memory that is there.
 pub(crate) const UNALIGNED: MemFlagsData = MemFlagsData::new().with_notrap();
 
@@ -247,7 +249,23 @@ impl<'a> Emit<'a> {
 
     /// The object in a cell that a record refers to.
     pub(crate) fn kept_object(&mut self, cell: Value) -> Value {
-        self.b.ins().load(I64, UNALIGNED, cell, 0)
+        let content = self.b.ins().load(I64, UNALIGNED, cell, 0);
+        // Without the bit that says that there is none, only elements.
+        let address = self.b.ins().ishl_imm_u(content, i64::from(64 - layout::NO_OBJECT));
+        self.b.ins().ushr_imm_u(address, i64::from(64 - layout::NO_OBJECT))
+    }
+
+    /// How far from where they would stand behind its header the elements of an array of numbers are, in bytes. Nothing
+    /// changes that part of word 0 once there is one.
+    pub(crate) fn away(&mut self, array: Value) -> Value {
+        let header = self.b.ins().load(I64, LASTING, array, 0);
+        self.b.ins().sshr_imm_u(header, i64::from(layout::AWAY_SHIFT))
+    }
+
+    /// Where an array of numbers would have to begin for its elements to stand behind its header.
+    pub(crate) fn base_of(&mut self, array: Value) -> Value {
+        let away = self.away(array);
+        self.b.ins().iadd(array, away)
     }
 
     /// An element of the array of reals or of integers at an address: of a real the primal.

@@ -583,11 +583,11 @@ impl<'e, 'a> Function<'e, 'a> {
             Form::Elem { dst, array, index } => self.real_element(dst, array, index),
             Form::PrimalElem { dst, array, index } => self.primal_element(dst, array, index),
             Form::IElem { dst, array, index } => {
-                let value = self.plain_element(array, index);
+                let value = self.plain_element(Bank::Int, array, index);
                 self.set_int(dst.0, value);
             }
             Form::PElem { dst, array, index } => {
-                let value = self.plain_element(array, index);
+                let value = self.plain_element(Bank::Ref, array, index);
                 self.set_reference(dst.0, value);
             }
             Form::Row { dst, array, index, width } => self.row(dst, array, index, width),

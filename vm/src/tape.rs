@@ -228,7 +228,7 @@ impl Tape {
         &mut self.slabs.kept
     }
 
-    /// A cell with an object, which lives as long as the tape.
+    /// A cell with an object, which lives as long as the tape, or with what [`kept::content_for`] gives.
     #[inline(always)]
     pub(crate) fn keep(&mut self, object: Ref) -> Result<*const Ref, Limit> {
         loop {

@@ -45,7 +45,8 @@ impl Function<'_, '_> {
         let all = self.emit.int(-1);
         self.emit.b.ins().jump(done, &[place.into(), all.into(), slot.into()]);
         self.emit.enter(missing);
-        let lowest = self.emit.b.ins().iadd_imm_s(object, -8);
+        let lowest = self.emit.base_of(object);
+        let lowest = self.emit.b.ins().iadd_imm_s(lowest, -8);
         self.emit.b.ins().jump(done, &[lowest.into(), none.into(), none.into()]);
         self.emit.enter(done);
         Plane { base, mask, words: self.words_of(object, first) }

@@ -284,11 +284,11 @@ impl Function<'_, '_> {
     }
 
     /// Where an element stands: address and offset. Stops if the array doesn't have it.
-    fn element_place(&mut self, array: RefReg, index: IntReg) -> (Value, i32) {
-        if let Some(place) = self.place_in_row(array, index) {
+    fn element_place(&mut self, bank: Bank, array: RefReg, index: IntReg) -> (Value, i32) {
+        if let Some(place) = self.place_in_row(bank, array, index) {
             return place;
         }
-        let object = self.reference(array.0);
+        let base = self.elements_base(bank, array);
         // In the rounds of a group the index is inside, and addresses are counted from that of the first round.
         let near = self.near_first(index.0);
         let (index, by) = near.unwrap_or_else(|| (self.int(index.0), 0));
@@ -300,13 +300,22 @@ impl Function<'_, '_> {
             });
         }
         let offset = self.emit.b.ins().ishl_imm_u(index, 3);
-        let place = self.emit.b.ins().iadd(object, offset);
+        let place = self.emit.b.ins().iadd(base, offset);
         (place, cell(ARRAY_HEADER) + 8 * by as i32)
+    }
+
+    /// Where an array of elements of this bank would have to begin for them to stand behind its header: those of
+    /// references always do.
+    pub(super) fn elements_base(&mut self, bank: Bank, array: RefReg) -> Value {
+        match bank {
+            Bank::Real | Bank::Int => self.base_of_elements(array.0),
+            Bank::Ref => self.reference(array.0),
+        }
     }
 
     /// Reads the primal of an element of an array of reals.
     pub(super) fn primal_element(&mut self, dst: RealReg, array: RefReg, index: IntReg) {
-        let (place, at) = self.element_place(array, index);
+        let (place, at) = self.element_place(Bank::Real, array, index);
         self.set_real_late(dst.0, place, at);
     }
 
@@ -328,8 +337,8 @@ impl Function<'_, '_> {
     }
 
     /// The value of an element of an array of integers or of references.
-    pub(super) fn plain_element(&mut self, array: RefReg, index: IntReg) -> Value {
-        let (place, at) = self.element_place(array, index);
+    pub(super) fn plain_element(&mut self, bank: Bank, array: RefReg, index: IntReg) -> Value {
+        let (place, at) = self.element_place(bank, array, index);
         self.emit.load(I64, place, at)
     }
 

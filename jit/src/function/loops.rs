@@ -215,7 +215,7 @@ impl Function<'_, '_> {
         }
     }
 
-    /// Keeps arrays for the open record. Returns their cells.
+    /// Keeps arrays of numbers for the open record. Returns their cells.
     pub(super) fn keep(&mut self, arrays: &[Value]) -> Vec<Value> {
         if arrays.is_empty() {
             return Vec::new();
@@ -223,10 +223,21 @@ impl Function<'_, '_> {
         let bytes = (size_of::<u64>() * arrays.len()) as i64;
         let place = self.bump([layout::KEPT_TOP, layout::KEPT_END], bytes, Helper::KeepRoom);
         let cell_of = |(n, &array): (usize, &Value)| {
-            self.emit.store(array, place, (size_of::<u64>() * n) as i32);
+            let content = self.content_for(array);
+            self.emit.store(content, place, (size_of::<u64>() * n) as i32);
             self.emit.b.ins().iadd_imm_s(place, (size_of::<u64>() * n) as i64)
         };
         arrays.iter().enumerate().map(cell_of).collect()
+    }
+
+    /// What a cell holds for a record that reads elements of an array: the array, or where the host has them.
+    fn content_for(&mut self, array: Value) -> Value {
+        let away = self.emit.away(array);
+        let base = self.emit.b.ins().iadd(array, away);
+        let is_borrowed = self.emit.is_nonzero(away);
+        let is_borrowed = self.emit.truth(is_borrowed);
+        let no_object = self.emit.b.ins().ishl_imm_u(is_borrowed, i64::from(layout::NO_OBJECT));
+        self.emit.b.ins().bor(base, no_object)
     }
 
     /// Writes what follows the entries of a loop's record. Returns the first output slot, and the first slot of what

@@ -264,8 +264,8 @@ impl Function<'_, '_> {
         if let Form::PrimalElem { array, index, .. } = inst.form() {
             // The index is known by how far it is from that of the group's first round.
             let by = pair.counted.near(index.0)? + pair.first_round;
-            let array = self.reference(array.0);
-            let place = self.element_of(array, pair.first);
+            let base = self.base_of_elements(array.0);
+            let place = self.element_of(base, pair.first);
             let at = cell(ARRAY_HEADER) + 8 * by as i32;
             return Some(Both::Vector(self.emit.b.ins().load(F64X2, UNALIGNED, place, at)));
         }

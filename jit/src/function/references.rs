@@ -19,7 +19,7 @@ use cranelift_codegen::ir::types::I64;
 use cranelift_frontend::Variable;
 use dualvm_vm::isa::Bank;
 use dualvm_vm::native::layout::{ARRAY_HEADER, LARGE_WORDS};
-use dualvm_vm::native::{Inst, Position, Stream};
+use dualvm_vm::native::{Form, Inst, Position, RefReg, Stream};
 use std::collections::BTreeMap;
 
 /// No more references than this are fetched again where an allocation has moved objects.
@@ -32,6 +32,10 @@ const LOADED_MAX: usize = 64;
 pub(super) struct References<'e> {
     /// What the registers hold, for those that are held.
     variables: Vec<Variable>,
+    /// Where arrays of numbers would have to begin for their elements to stand behind their headers, for the registers
+    /// whose elements are read. It is found where a register gets its array, and not in each round of a loop that reads
+    /// one.
+    bases: Vec<Option<Variable>>,
     held: BitSet,
     /// The registers that are held where each block begins, and what is read later on; `None` if finding it out takes
     /// too long, and then references are held in a block and over no allocation.
@@ -50,6 +54,14 @@ fn forgets(stream: &Stream, inst: &Inst) -> bool {
         _ => false,
     };
     inst.moves_objects() && !in_line
+}
+
+/// The array of numbers of which an instruction reads an element.
+fn read_elements(inst: &Inst) -> Option<RefReg> {
+    match inst.form() {
+        Form::Elem { array, .. } | Form::PrimalElem { array, .. } | Form::IElem { array, .. } => Some(array),
+        _ => None,
+    }
 }
 
 /// The registers that are held where each block begins: forward dataflow. A register is held if it is on all ways to
@@ -171,8 +183,15 @@ impl<'e> References<'e> {
         } else {
             None
         };
+        let mut bases = vec![None; stream.refs];
+        for inst in &stream.code {
+            if let Some(array) = read_elements(inst) {
+                bases[array.index()].get_or_insert_with(|| emit.b.declare_var(I64));
+            }
+        }
         References {
             variables: (0..stream.refs).map(|_| emit.b.declare_var(I64)).collect(),
+            bases,
             held: BitSet::new(stream.refs),
             over_blocks,
         }
@@ -222,8 +241,26 @@ impl Function<'_, '_> {
     fn fetch_reference(&mut self, register: u16) {
         let index = usize::from(register);
         let value = self.emit.load(I64, self.bases.refs, cell(index));
+        self.define_reference(index, value);
+    }
+
+    /// Notes what a register holds.
+    fn define_reference(&mut self, index: usize, value: Value) {
         self.emit.b.def_var(self.references.variables[index], value);
         self.references.held.insert(index);
+        if let Some(variable) = self.references.bases[index] {
+            // What isn't an array, or isn't read, has a base that nobody asks for.
+            let base = self.emit.base_of(value);
+            self.emit.b.def_var(variable, base);
+        }
+    }
+
+    /// Where the array in a register would have to begin for its elements to stand behind its header; elements of it
+    /// are read.
+    pub(super) fn base_of_elements(&mut self, register: u16) -> Value {
+        self.reference(register);
+        let variable = self.references.bases[usize::from(register)].expect("elements of the array are read");
+        self.emit.b.use_var(variable)
     }
 
     pub(super) fn set_reference(&mut self, register: u16, value: Value) {
@@ -234,8 +271,7 @@ impl Function<'_, '_> {
     pub(super) fn copy_reference(&mut self, register: u16, value: Value, from: Option<u16>) {
         let index = usize::from(register);
         self.emit.store(value, self.bases.refs, cell(index));
-        self.emit.b.def_var(self.references.variables[index], value);
-        self.references.held.insert(index);
+        self.define_reference(index, value);
         self.known.write(register, from);
     }
 

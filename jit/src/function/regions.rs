@@ -213,11 +213,12 @@ impl Function<'_, '_> {
         self.emit.b.ins().store(UNALIGNED, object, top, 0);
         // One block, which asks at its end: from one that asks at its beginning, all registers would be loaded again in
         // each round.
+        let base = self.emit.base_of(array);
         let (round, copied) = (self.emit.b.create_block(), self.emit.b.create_block());
         let offset = self.emit.b.append_block_param(round, I64);
         self.emit.branch(bytes, round, &[none.into()], copied, &[]);
         self.emit.b.switch_to_block(round);
-        let from = self.emit.b.ins().iadd(array, offset);
+        let from = self.emit.b.ins().iadd(base, offset);
         let to = self.emit.b.ins().iadd(elements, offset);
         let element = self.emit.load(I64, from, cell(ARRAY_HEADER));
         self.emit.b.ins().store(UNALIGNED, element, to, 0);

@@ -36,7 +36,7 @@ pub(super) struct Rows {
     places: Vec<Place>,
     /// Arrays, each with one that is as long: what is inside of the one is inside of the other.
     as_long: Vec<[u16; 2]>,
-    /// The addresses that have been computed, by object and place.
+    /// The addresses that have been computed, by where an array's elements are counted from, and place.
     addresses: HashMap<[Value; 2], Value>,
 }
 
@@ -98,12 +98,12 @@ impl Function<'_, '_> {
     }
 
     /// Where an element stands that is known to be inside: address and offset.
-    pub(super) fn place_in_row(&mut self, array: RefReg, index: IntReg) -> Option<(Value, i32)> {
+    pub(super) fn place_in_row(&mut self, bank: Bank, array: RefReg, index: IntReg) -> Option<(Value, i32)> {
         let place = self.rows.of(index.0, array.0)?;
-        let object = self.reference(array.0);
-        let address = *self.rows.addresses.entry([object, place.from]).or_insert_with(|| {
+        let base = self.elements_base(bank, array);
+        let address = *self.rows.addresses.entry([base, place.from]).or_insert_with(|| {
             let bytes = self.emit.b.ins().ishl_imm_u(place.from, 3);
-            self.emit.b.ins().iadd(object, bytes)
+            self.emit.b.ins().iadd(base, bytes)
         });
         Some((address, cell(ARRAY_HEADER) + 8 * place.offset as i32))
     }

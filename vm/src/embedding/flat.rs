@@ -137,7 +137,7 @@ impl FlatFunction {
     /// reaches a limit.
     #[inline]
     pub fn call<'f>(&self, frame: &'f mut CallFrame, args: &[FlatValue<'_>]) -> Result<FlatResults<'f>, RunError> {
-        self.run(frame, args, Mode::PRIMAL)?;
+        self.run(frame, args, Mode::PRIMAL, false)?;
         Ok(FlatResults::of(frame))
     }
 
@@ -147,7 +147,14 @@ impl FlatFunction {
     /// As [`FlatFunction::call`].
     #[inline]
     pub fn record<'f>(&self, frame: &'f mut CallFrame, args: &[FlatValue<'_>]) -> Result<RecordedCall<'f>, RunError> {
-        self.run(frame, args, Mode::RECORDING)?;
+        self.run(frame, args, Mode::RECORDING, true)?;
+        Ok(RecordedCall::of(frame))
+    }
+
+    /// The same for a sweep within the call.
+    #[inline]
+    fn record_once<'f>(&self, frame: &'f mut CallFrame, args: &[FlatValue<'_>]) -> Result<RecordedCall<'f>, RunError> {
+        self.run(frame, args, Mode::RECORDING, false)?;
         Ok(RecordedCall::of(frame))
     }
 
@@ -162,7 +169,7 @@ impl FlatFunction {
         args: &[FlatValue<'_>],
         cotangents: &[FlatValue<'_>],
     ) -> Result<(FlatResults<'f>, FlatGradient<'f>), RunError> {
-        self.record(frame, args)?.into_gradient(cotangents)
+        self.record_once(frame, args)?.into_gradient(cotangents)
     }
 
     /// The function's value, which is one real, and its gradient with respect to all reals in the arguments.
@@ -176,17 +183,21 @@ impl FlatFunction {
         args: &[FlatValue<'_>],
     ) -> Result<(f64, FlatGradient<'f>), RunError> {
         self.check_scalar()?;
-        self.record(frame, args)?.into_gradient_of_scalar()
+        self.record_once(frame, args)?.into_gradient_of_scalar()
     }
 
-    fn run(&self, frame: &mut CallFrame, args: &[FlatValue<'_>], mode: Mode) -> Result<(), RunError> {
+    /// Runs the function. What lasts may be swept when the call has ended.
+    fn run(&self, frame: &mut CallFrame, args: &[FlatValue<'_>], mode: Mode, lasts: bool) -> Result<(), RunError> {
         let signature = &*self.0;
         let mut run = frame.begin(self);
-        // SAFETY: all arguments are compared with their leaves.
+        run.copy_arguments_if(lasts);
+        // SAFETY: all arguments are compared with their leaves. They stay until the call has ended, and are copied for
+        // what lasts longer.
         unsafe { run.run(mode, |to| write(signature, args, to)) }?;
         if signature.takes_sequences {
             frame.place(args);
         }
+        frame.set_lasting(lasts);
         frame.leave(if mode.is_recording() { Residue::Tape } else { Residue::Results })
     }
 
@@ -239,7 +250,11 @@ fn write(signature: &FlatSignature, args: &[FlatValue<'_>], to: &mut ArgumentWri
                 unsafe { to.tensor(shape.iter().copied(), |to| to.real_array(xs)) }?;
             }
             (LeafKind::Reals, FlatValue::Reals(xs)) => {
-                if leaf.list.is_some() { to.real_list(xs) } else { to.real_array(xs) }?;
+                if leaf.list.is_some() {
+                    to.real_list(xs)?;
+                } else {
+                    to.real_array(xs)?;
+                }
             }
             (kind @ (LeafKind::Ints | LeafKind::Bools), FlatValue::Ints(ns)) => {
                 if kind == LeafKind::Bools

@@ -17,13 +17,13 @@ mod tensor;
 
 pub(crate) use builder::build;
 pub(crate) use object::{
-    ARRAY, BUILDER, Fields, KIND, Ref, are_alike, bare, element_bank, fields_of, finished, first_of, has_words,
-    holds_reals, integers, is_builder, is_shaped, object_header, owner_of, references, set_first, set_owner,
-    shaped_header, tag_of,
+    ARRAY, BUILDER, Fields, KIND, Ref, are_alike, bare, base_of, borrow, element_bank, elements, fields_of, finished,
+    first_of, has_words, holds_reals, integers, is_borrowed, is_builder, is_shaped, object_header, owner_of,
+    references, set_first, set_owner, shaped_header, tag_of,
 };
-pub(crate) use tensor::{elements_of_shape, shape_text, tensor};
+pub(crate) use tensor::{array_of_tensor, elements_of_shape, shape_text, tensor};
 
-pub use object::{ARRAY_HEADER, CAPACITY, FIRST, LARGE_WORDS, LEN, OBJECT_HEADER, OWNER, array_header};
+pub use object::{ARRAY_HEADER, AWAY_SHIFT, CAPACITY, FIRST, LARGE_WORDS, LEN, OBJECT_HEADER, OWNER, array_header};
 
 use crate::memory::kept::Kept;
 use crate::memory::pool::{Block, SLAB_BYTES, Slab, SlabPool};
@@ -408,6 +408,24 @@ impl Heap {
     pub(crate) fn resume(&mut self) {
         self.paused = false;
         self.count_from_here(0);
+    }
+
+    /// A copy of an array that is borrowed of the host, with elements of its own. Nothing is evacuated.
+    ///
+    /// # Safety
+    /// `array` is a complete one of this heap, and its elements are still there.
+    pub(crate) unsafe fn own(&mut self, array: Ref) -> Result<Ref, Limit> {
+        self.pause();
+        // SAFETY: promised by the caller; the copy has room for all elements.
+        unsafe {
+            let len = *array.add(LEN) as usize;
+            let copy = self.allocate(bare(*array), ARRAY_HEADER + len, 0, Roots::none());
+            self.resume();
+            let copy = copy?;
+            copy.add(OWNER).copy_from_nonoverlapping(array.add(OWNER), ARRAY_HEADER - OWNER);
+            copy.add(ARRAY_HEADER).copy_from_nonoverlapping(elements(array), len);
+            Ok(copy)
+        }
     }
 
     /// Waits until twice as much was allocated as there is now, with `more` bytes that an evacuation visits.

@@ -4,8 +4,12 @@
 //! tape, and when it moves, the cell follows. Only objects above the floor of the task that runs move
 //! ([`Heap::raise_floor`](super::heap::Heap::raise_floor)), so only the cells that were made since then are visited,
 //! and an evacuation costs what the task itself has kept.
+//!
+//! What a record reads of an array that is borrowed of the host are its elements, which stay where they are. Its cell
+//! is no root: it holds the address where the array would begin if its elements followed its header, marked by
+//! [`NO_OBJECT`].
 
-use super::heap::{ARRAY_HEADER, Ref};
+use super::heap::{self, ARRAY_HEADER, Ref};
 use std::mem::offset_of;
 use std::ptr::NonNull;
 
@@ -13,6 +17,24 @@ use std::ptr::NonNull;
 pub(crate) const CHUNK: usize = 512;
 /// So many chunks, 256 KiB, are kept for the next run.
 const SPARE_MAX: usize = 64;
+
+/// The bit of a cell's content that says that no object is there. Addresses leave it free.
+pub(crate) const NO_OBJECT: u32 = 63;
+
+/// What a cell holds for a record that reads elements of an array.
+///
+/// # Safety
+/// `array` is a complete array.
+#[inline(always)]
+pub(crate) unsafe fn content_for(array: Ref) -> Ref {
+    // SAFETY: promised by the caller.
+    unsafe {
+        match heap::is_borrowed(*array) {
+            false => array,
+            true => heap::base_of(array).map_addr(|address| address | 1 << NO_OBJECT),
+        }
+    }
+}
 
 /// A chunk of cells, from a box. Records keep pointers to cells, which a box that moves would make invalid.
 #[derive(Debug)]
@@ -177,14 +199,14 @@ impl Kept {
         self.floor = floor;
     }
 
-    /// The cells that were made since the running task began.
+    /// The cells that were made since the running task began and hold objects.
     pub(crate) fn young(&mut self) -> impl Iterator<Item = &mut Ref> {
         self.close();
         let Place { chunks, cells } = self.floor;
         self.chunks.iter_mut().enumerate().skip(chunks).flat_map(move |(n, (chunk, used))| {
             let first = if n == chunks { cells } else { 0 };
             // SAFETY: so many cells of the chunk are in use; nobody else accesses them while the iterator lives.
-            (first..*used).map(|n| unsafe { &mut *chunk.cell(n) })
+            (first..*used).map(|n| unsafe { &mut *chunk.cell(n) }).filter(|cell| cell.addr() >> NO_OBJECT == 0)
         })
     }
 
@@ -208,7 +230,7 @@ impl Kept {
 }
 
 /// The object in a cell, as an address: both are integers where derived code handles them. Cells in a tape need not be
-/// aligned, nor need arrays.
+/// aligned, nor need arrays. Of an array only the elements need be there.
 ///
 /// # Safety
 /// The cell is there, and nothing moves as long as the address is used.
@@ -216,7 +238,8 @@ impl Kept {
 pub(crate) unsafe fn object_in(cell: i64) -> i64 {
     let cell = std::ptr::with_exposed_provenance::<Ref>(cell as usize);
     // SAFETY: promised by the caller.
-    unsafe { cell.read_unaligned() }.expose_provenance() as i64
+    let object = unsafe { cell.read_unaligned() }.expose_provenance();
+    (object & !(1 << NO_OBJECT)) as i64
 }
 
 /// An element of the array of reals or of integers at an address: of a real the primal, as bits.

@@ -1,12 +1,13 @@
 //! Where native code finds things: offsets in bytes from the context, and inside of objects.
 
 use crate::memory::heap::{self, Heap, planes};
+use crate::memory::kept;
 use crate::running::worker::Worker;
 use crate::tape::Tape;
 use std::mem::offset_of;
 
 pub use crate::memory::heap::chain::{CHAIN_FIRST, CHAIN_LAST, CHAIN_OPEN, CHAIN_WORDS, chain_header};
-pub use crate::memory::heap::{ARRAY_HEADER, CAPACITY, FIRST, LARGE_WORDS, LEN, OBJECT_HEADER, OWNER};
+pub use crate::memory::heap::{ARRAY_HEADER, AWAY_SHIFT, CAPACITY, FIRST, LARGE_WORDS, LEN, OBJECT_HEADER, OWNER};
 pub use crate::records::TRAILER_BYTES;
 pub use crate::records::strip::TAIL_BYTES as STRIP_BYTES;
 /// Where the address stands that leads back from a part of a region's trail to the strip before it, from the part's
@@ -75,6 +76,8 @@ pub const REGION_MADE: i32 = (offset_of!(Worker, exec.tape) + Tape::REGION_MADE)
 /// Whether that region has read arrays of other tasks (`u8`, 0 or 1).
 pub const REGION_READS_FOREIGN: i32 = (offset_of!(Worker, exec.tape) + Tape::REGION_READS_FOREIGN) as i32;
 
+/// The bit of what a record's cell holds that says that it is no object.
+pub const NO_OBJECT: u32 = kept::NO_OBJECT;
 /// The bit of word 0 that says that an object is deep.
 pub const DEEP: u64 = planes::deep(0);
 /// The bits of word 0 that say what an object is.

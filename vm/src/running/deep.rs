@@ -132,7 +132,7 @@ impl Worker {
             let mut at = 0;
             for array in parts() {
                 let len_of = len_of(array);
-                let (from, to) = (array.add(ARRAY_HEADER), joined.add(ARRAY_HEADER + at));
+                let (from, to) = (heap::elements(array), joined.add(ARRAY_HEADER + at));
                 to.copy_from_nonoverlapping(from, len_of);
                 for part in 1..1 << planes {
                     let to = joined.add(planes::element_at(len, part, at)).cast::<f64>();

@@ -755,7 +755,7 @@ macro_rules! define_execute {
                             Inst::Len { dst, array } => *ints.add(dst.index()) = *(*refs.add(array.index())).add(LEN) as i64,
                             Inst::Elem { dst, array, index } => {
                                 let (array, index) = element!(array, index);
-                                *reals.add(dst.index()) = *array.add(ARRAY_HEADER + index).cast();
+                                *reals.add(dst.index()) = *heap::elements(array).add(index).cast();
                                 if RECORD {
                                     *words.add(dst.index()) =
                                         limit!(element_word(&mut self.exec.tape, array, index as u64));
@@ -774,11 +774,11 @@ macro_rules! define_execute {
                             }
                             Inst::PrimalElem { dst, array, index } => {
                                 let (array, index) = element!(array, index);
-                                *reals.add(dst.index()) = *array.add(ARRAY_HEADER + index).cast();
+                                *reals.add(dst.index()) = *heap::elements(array).add(index).cast();
                             }
                             Inst::IElem { dst, array, index } => {
                                 let (array, index) = element!(array, index);
-                                *ints.add(dst.index()) = *array.add(ARRAY_HEADER + index) as i64;
+                                *ints.add(dst.index()) = *heap::elements(array).add(index) as i64;
                             }
                             Inst::PElem { dst, array, index } => {
                                 let (array, index) = element!(array, index);

@@ -4,6 +4,7 @@
 use super::registers::Registers;
 use crate::code::run_straight;
 use crate::memory::heap::{self, ARRAY_HEADER, CAPACITY, LEN, Ref};
+use crate::memory::kept;
 use crate::records::recorded_loop::{LoopCode, LoopSite, LoopTail, PushSite};
 use crate::records::segment::OutputWord;
 use crate::running::program::Program;
@@ -110,7 +111,7 @@ pub(super) unsafe fn loop_end(
             let slots = inputs.chain(firsts).chain(pushed_slot);
             let counts = (iterations, tape.open_loop.entries);
             let kept = site.kept.iter().map(|&reg| *frame.refs.add(usize::from(reg)));
-            let cells = kept.map(|array| tape.kept().keep(array).expect("there is room"));
+            let cells = kept.map(|array| tape.kept().keep(kept::content_for(array)).expect("there is room"));
             site.write_tail(start, cells, slots, counts, first, (frame.reals, frame.ints));
             if site.arrays.iter().any(|&reg| is_foreign(*frame.refs.add(usize::from(reg)), tape.owner())) {
                 import_arrays(program, site, tape, frame.refs)?;

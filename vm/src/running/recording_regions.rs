@@ -4,6 +4,7 @@
 use super::recording_loops::give_pushed_words;
 use super::registers::Registers;
 use crate::memory::heap::{self, ARRAY_HEADER, LEN, Ref};
+use crate::memory::kept;
 use crate::records::region::{RegionSite, SaveSite, copy_bytes, is_copied};
 use crate::records::segment::OutputWord;
 use crate::tape::{ForeignArray, Tape};
@@ -88,12 +89,17 @@ pub(crate) unsafe fn array_base(tape: &mut Tape, array: Ref) -> Result<i64, Limi
 }
 
 /// A cell with an array, for the trail; 0 if the region gets no record.
+///
+/// # Safety
+/// `array` is a complete array.
 #[inline(always)]
-pub(super) fn array_cell(tape: &mut Tape, array: Ref) -> Result<i64, Limit> {
+pub(super) unsafe fn array_cell(tape: &mut Tape, array: Ref) -> Result<i64, Limit> {
     if !tape.open_region.active {
         return Ok(0);
     }
-    Ok(tape.keep(array)?.expose_provenance() as i64)
+    // SAFETY: promised by the caller.
+    let content = unsafe { kept::content_for(array) };
+    Ok(tape.keep(content)?.expose_provenance() as i64)
 }
 
 /// A cell with a copy of an array in the trail, or with the array itself if that is long; 0 if the region gets no
@@ -114,7 +120,7 @@ pub(crate) unsafe fn array_copy(tape: &mut Tape, array: Ref) -> Result<i64, Limi
         let elements = place.add(size_of::<Ref>());
         let object = elements.expose_provenance().wrapping_sub(8 * ARRAY_HEADER);
         place.cast::<usize>().write_unaligned(object);
-        elements.copy_from_nonoverlapping(array.add(ARRAY_HEADER).cast(), 8 * len as usize);
+        elements.copy_from_nonoverlapping(heap::elements(array).cast(), 8 * len as usize);
         Ok(place.expose_provenance() as i64)
     }
 }

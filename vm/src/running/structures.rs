@@ -422,7 +422,7 @@ impl Worker {
             match bank {
                 // A copy of integers is a derivative.
                 Bank::Int if copied.clears_integers(header) => elements.write_bytes(0, len),
-                Bank::Int => elements.copy_from_nonoverlapping(pair[0].add(ARRAY_HEADER), len),
+                Bank::Int => elements.copy_from_nonoverlapping(heap::elements(pair[0]), len),
                 Bank::Ref => {
                     elements.write_bytes(0, len);
                     if self.exec.mode.is_recording() && !matches!(copied, Copied::Zero { .. } | Copied::Detached { .. })

@@ -198,7 +198,7 @@ impl Worker {
             for n in 0..tasks as usize {
                 let part = *arrays.add(n);
                 let len = *part.add(LEN) as usize;
-                to.copy_from_nonoverlapping(part.add(ARRAY_HEADER), len);
+                to.copy_from_nonoverlapping(heap::elements(part), len);
                 to = to.add(len);
                 active |= site.element == Bank::Ref && !heap::owner_of(part).is_nobody();
             }

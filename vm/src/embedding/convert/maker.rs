@@ -11,6 +11,9 @@ use crate::tape::Tape;
 use crate::trap::Limit;
 use crate::word::{Owner, Slot, Word};
 
+/// Arrays of fewer numbers are copied: that takes no longer, and what reads them finds them near.
+const BORROWED_MIN: usize = 32;
+
 /// The fields of a cell of a list of reals: the element and the rest.
 pub(crate) const REAL_CELL: Fields = Fields { reals: 1, ints: 0, refs: 1 };
 /// The same of a list of integers.
@@ -36,6 +39,8 @@ pub(crate) struct Maker<'a> {
     tape: Option<&'a mut Tape>,
     /// Whether reals get slots, if there is a tape.
     active: bool,
+    /// Whether arrays of the host's may stay where they are.
+    borrows: bool,
     /// The owner of what is active: the run's own task.
     pub(super) owner: Owner,
     watch: Watch<'a>,
@@ -94,7 +99,7 @@ impl Cells {
 impl<'a> Maker<'a> {
     pub(crate) fn new(heap: &'a mut Heap, tape: Option<&'a mut Tape>, account: &'a Account) -> Self {
         let owner = tape.as_ref().map_or(Owner::NOBODY, |tape| tape.owner());
-        Maker { heap, tape, active: true, owner, watch: Watch::later(account) }
+        Maker { heap, tape, active: true, borrows: false, owner, watch: Watch::later(account) }
     }
 
     /// Notes a step of work that doesn't take memory of the heap's.
@@ -111,6 +116,16 @@ impl<'a> Maker<'a> {
     #[inline]
     pub(crate) fn set_active(&mut self, active: bool) {
         self.active = active;
+    }
+
+    /// From now on long arrays of the host's stay where they are. At first they are copied.
+    ///
+    /// # Safety
+    /// They are there, and nobody writes to them, as long as anything reads what was made of them: the run and sweeps
+    /// of its tape.
+    #[inline]
+    pub(crate) unsafe fn borrow(&mut self) {
+        self.borrows = true;
     }
 
     /// Slots for reals that follow each other: the first; none without a tape, and for constants.
@@ -148,6 +163,49 @@ impl<'a> Maker<'a> {
         // SAFETY: the array has as many elements.
         unsafe { array.add(ARRAY_HEADER).cast::<i64>().copy_from_nonoverlapping(ns.as_ptr(), ns.len()) };
         Ok(array)
+    }
+
+    /// An array of these reals, which stay where they are if there are many and borrowing is allowed.
+    #[inline]
+    pub(crate) fn borrowed_reals(&mut self, xs: &[f64]) -> Result<Ref, Limit> {
+        let Some(array) = self.borrowed(Bank::Real, xs)? else { return self.real_array(xs) };
+        let first = self.slots(xs.len())?;
+        // SAFETY: the array's header is part of it.
+        unsafe {
+            heap::set_first(array, first);
+            heap::set_owner(array, self.owner_if(!first.is_none()));
+        }
+        Ok(array)
+    }
+
+    /// The same of integers.
+    #[inline]
+    pub(crate) fn borrowed_ints(&mut self, ns: &[i64]) -> Result<Ref, Limit> {
+        match self.borrowed(Bank::Int, ns)? {
+            Some(array) => Ok(array),
+            None => self.int_array(ns),
+        }
+    }
+
+    /// An array whose elements, numbers of this bank, stay where they are, with the slots of constants, if they may and
+    /// it is long enough.
+    fn borrowed<T: Copy>(&mut self, element: Bank, elements: &[T]) -> Result<Option<Ref>, Limit> {
+        const { assert!(size_of::<T>() == size_of::<u64>() && align_of::<T>() == align_of::<u64>()) };
+        let len = elements.len();
+        if len < BORROWED_MIN || !self.borrows {
+            return Ok(None);
+        }
+        let array = self.heap.allocate(heap::array_header(element), ARRAY_HEADER, 0, Roots::none())?;
+        // SAFETY: the array's header is part of it. Whoever has allowed borrowing has promised the rest.
+        unsafe {
+            if !heap::borrow(array, elements.as_ptr().cast()) {
+                *array.add(LEN) = 0;
+                return Ok(None);
+            }
+            *array.add(LEN) = len as u64;
+            heap::set_first(array, Slot::NONE);
+        }
+        Ok(Some(array))
     }
 
     /// Memory for an array; its elements are to be written.
@@ -253,7 +311,7 @@ impl<'a> Maker<'a> {
         // SAFETY: promised by the caller. An object without an owner needs no words; the cell before waits for its
         // rest.
         unsafe {
-            let (elements, len) = (array.add(ARRAY_HEADER), *array.add(LEN) as usize / width);
+            let (elements, len) = (heap::elements(array), *array.add(LEN) as usize / width);
             for n in 0..len {
                 let cell = self.heap.allocate(header, fields.size(), 0, Roots::none())?;
                 cell.add(row_at(fields)).copy_from_nonoverlapping(elements.add(n * width), width);

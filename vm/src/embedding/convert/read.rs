@@ -4,7 +4,7 @@ use super::flatten::Misshapen;
 use super::registers;
 use crate::bytecode::module::{DataDef, DataId, HostType};
 use crate::embedding::value::{VALUE_DEPTH_MAX, Value};
-use crate::memory::heap::{self, ARRAY_HEADER, Fields, LEN, Ref};
+use crate::memory::heap::{self, Fields, LEN, Ref};
 use crate::running::meter::{Account, Watch, out_of_time};
 use crate::running::registers::Registers;
 use crate::trap::Limit;
@@ -157,8 +157,8 @@ impl Elements {
         let fields = registers(element);
         let width = fields.row().map(|(_, width)| width);
         // SAFETY: promised by the caller.
-        let (owner, first) = unsafe { (heap::owner_of(array), heap::first_of(array)) };
-        Elements { elements: array.wrapping_add(ARRAY_HEADER), fields, width, owner, first }
+        let (owner, first, elements) = unsafe { (heap::owner_of(array), heap::first_of(array), heap::elements(array)) };
+        Elements { elements, fields, width, owner, first }
     }
 
     /// How many there are.
@@ -345,7 +345,7 @@ impl<'m> Reader<'m> {
             let len = elements.len(array);
             if element.is_real() {
                 self.take_bytes(len, size_of::<f64>())?;
-                to.extend_from_slice(std::slice::from_raw_parts(array.add(ARRAY_HEADER).cast(), len));
+                to.extend_from_slice(std::slice::from_raw_parts(heap::elements(array).cast(), len));
                 return Ok(());
             }
             for n in 0..len {
@@ -520,7 +520,7 @@ impl<'m> Reader<'m> {
             let len = *array.add(LEN) as usize;
             self.take_bytes(len, size_of::<f64>())?;
             self.take_slots(heap::owner_of(array), heap::first_of(array), len)?;
-            Ok(std::slice::from_raw_parts(array.add(ARRAY_HEADER).cast(), len).to_vec())
+            Ok(std::slice::from_raw_parts(heap::elements(array).cast(), len).to_vec())
         }
     }
 
@@ -531,7 +531,7 @@ impl<'m> Reader<'m> {
         unsafe {
             let len = *array.add(LEN) as usize;
             self.take_bytes(len, size_of::<i64>())?;
-            Ok(std::slice::from_raw_parts(array.add(ARRAY_HEADER).cast(), len).to_vec())
+            Ok(std::slice::from_raw_parts(heap::elements(array).cast(), len).to_vec())
         }
     }
 

@@ -83,7 +83,7 @@ impl<'a> Store<'a> {
     /// Appends an array of these reals.
     pub(super) fn real_array(&mut self, xs: &[f64]) -> Result<(), Limit> {
         if self.source.is_arguments() {
-            let array = self.maker.real_array(xs)?;
+            let array = self.maker.borrowed_reals(xs)?;
             self.to.refs.push(array);
             return Ok(());
         }

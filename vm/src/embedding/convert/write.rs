@@ -138,10 +138,15 @@ impl Writer<'_, '_> {
     /// Writes a part of the value being written.
     #[inline]
     fn part(&mut self, step: Step<'_>, ty: &HostType, value: &Value) -> Result<(), WriteError> {
-        // Most parts are numbers, which can't be wrong.
+        // Most parts are numbers, or rows of them, which can't be wrong.
         match (ty, value) {
             (HostType::Real, &Value::Real(x)) if self.steps < VALUE_DEPTH_MAX => self.store.real(x)?,
             (HostType::Int, &Value::Int(n)) if self.steps < VALUE_DEPTH_MAX => self.store.int(n),
+            (HostType::Array { element, .. }, Value::Reals(xs))
+                if element.is_real() && self.steps < VALUE_DEPTH_MAX =>
+            {
+                self.store.real_array(xs)?;
+            }
             _ => return self.inside(step, |writer| writer.write(ty, value)),
         }
         Ok(())

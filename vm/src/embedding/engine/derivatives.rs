@@ -451,7 +451,9 @@ impl Invocation<'_> {
         let RunState { worker, args: gathered, account, .. } = &mut *self.state;
         let Execution { heap, tape, .. } = &mut worker.exec;
         let flat;
-        let maker = Maker::new(heap, mode.is_recording().then_some(tape), account);
+        let mut maker = Maker::new(heap, mode.is_recording().then_some(tape), account);
+        // SAFETY: the arguments are the caller's as long as the call lasts, and nothing reads a run that has ended.
+        unsafe { maker.borrow() };
         let (mut store, written) = match &self.kept {
             Some(kept) => (Store::behind(maker, gathered, kept.registers), Ok(())),
             None => {
@@ -539,7 +541,8 @@ impl Invocation<'_> {
     /// respect to. Slots and results are as for arguments that are values.
     ///
     /// # Safety
-    /// `write` writes all arguments, all are of the parameters' types, and all are the same each time.
+    /// `write` writes all arguments, all are of the parameters' types, and all are the same each time. Their arrays are
+    /// there, and nobody writes to them, until the run and its sweeps have ended.
     pub(crate) unsafe fn run_with_tangents(
         &mut self,
         mode: Mode,
@@ -547,7 +550,8 @@ impl Invocation<'_> {
         write: impl Fn(&mut ArgumentWriter<'_>) -> Result<(), WriteError>,
     ) -> Result<(), RunError> {
         let code = self.open_with_tangents(mode);
-        let mut writer = self.argument_writer(mode)?;
+        // SAFETY: promised by the caller.
+        let mut writer = unsafe { self.argument_writer(mode)? };
         let written = write(&mut writer).and_then(|()| {
             writer.set_tangents(tangents);
             write(&mut writer)

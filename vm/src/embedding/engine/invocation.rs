@@ -39,6 +39,8 @@ pub(crate) struct Invocation<'a> {
     pub(super) kept: Option<KeptArguments>,
     /// Where forward runs count ties and jumps.
     pub(super) kinks: Option<&'a KinkTable>,
+    /// Whether arguments are copied that could be borrowed, because the run is looked at when the call has ended.
+    copies_arguments: bool,
     /// Who listens to the next run, the first one of the call.
     listener: Option<&'a Listener>,
 }
@@ -63,6 +65,7 @@ impl<'a> Invocation<'a> {
             keeps_arguments: false,
             kept: None,
             kinks: None,
+            copies_arguments: false,
             listener: None,
         }
     }
@@ -129,6 +132,12 @@ impl<'a> Invocation<'a> {
         self.keeps_arguments = several;
     }
 
+    /// Has runs copy what they could borrow of the host, if so said.
+    #[inline]
+    pub(crate) fn copy_arguments_if(&mut self, lasts: bool) {
+        self.copies_arguments = lasts;
+    }
+
     fn clock(&self) -> Option<Instant> {
         self.timed.then(Instant::now)
     }
@@ -146,7 +155,10 @@ impl<'a> Invocation<'a> {
         self.open(mode);
         let RunState { worker, args: gathered, account, .. } = &mut *self.state;
         let Execution { heap, tape, .. } = &mut worker.exec;
-        let mut store = Store::new(Maker::new(heap, mode.is_recording().then_some(tape), account), gathered);
+        let mut maker = Maker::new(heap, mode.is_recording().then_some(tape), account);
+        // SAFETY: the arguments are the caller's as long as the call lasts, and nothing reads a run that has ended.
+        unsafe { maker.borrow() };
+        let mut store = Store::new(maker, gathered);
         let written = convert::write_arguments(&function.module.program.def, params, &function.wrt, args, &mut store);
         self.state.worker.exec.heap.resume();
         written.map_err(|error| self.unwritten(error))
@@ -201,7 +213,8 @@ impl<'a> Invocation<'a> {
     /// Runs the function with arguments that `write` writes to its registers.
     ///
     /// # Safety
-    /// `write` writes all arguments, and all are of the parameters' types.
+    /// `write` writes all arguments, and all are of the parameters' types. Their arrays are there, and nobody writes to
+    /// them, until the run and its sweeps have ended, but for [`Invocation::copy_arguments_if`].
     #[inline]
     pub(crate) unsafe fn run(
         &mut self,
@@ -209,7 +222,8 @@ impl<'a> Invocation<'a> {
         write: impl FnOnce(&mut ArgumentWriter<'_>) -> Result<(), WriteError>,
     ) -> Result<(), RunError> {
         self.open(mode);
-        let written = write(&mut self.argument_writer(mode)?);
+        // SAFETY: promised by the caller.
+        let written = write(&mut unsafe { self.argument_writer(mode) }?);
         self.state.worker.exec.heap.resume();
         written.map_err(|error| self.unwritten(error))?;
         // SAFETY: promised by the caller.
@@ -217,8 +231,11 @@ impl<'a> Invocation<'a> {
     }
 
     /// What writes the arguments of a run, which has been opened, to the first registers.
+    ///
+    /// # Safety
+    /// As [`Invocation::run`].
     #[inline]
-    pub(super) fn argument_writer(&mut self, mode: Mode) -> Result<ArgumentWriter<'_>, RunError> {
+    pub(super) unsafe fn argument_writer(&mut self, mode: Mode) -> Result<ArgumentWriter<'_>, RunError> {
         let mode = self.mode(mode);
         if !self.state.worker.stacks.are_there() {
             let place = Place { func: self.function.func, mode, position: Position(0) };
@@ -228,7 +245,11 @@ impl<'a> Invocation<'a> {
         let RunState { worker, account, .. } = &mut *self.state;
         let bottom = worker.bottom();
         let Execution { heap, tape, .. } = &mut worker.exec;
-        let maker = Maker::new(heap, mode.is_recording().then_some(tape), account);
+        let mut maker = Maker::new(heap, mode.is_recording().then_some(tape), account);
+        if !self.copies_arguments {
+            // SAFETY: promised by the caller.
+            unsafe { maker.borrow() };
+        }
         // SAFETY: there are stacks, and all arguments have a place there.
         Ok(unsafe { ArgumentWriter::new(maker, bottom, mode.is_recording()) })
     }

@@ -88,9 +88,10 @@ impl<'a> ArgumentWriter<'a> {
         }
     }
 
+    /// Writes an array of these reals, which stay where they are if there are many.
     pub(crate) fn real_array(&mut self, xs: &[f64]) -> Result<(), Limit> {
         let array = if self.source.is_arguments() {
-            self.maker.real_array(xs)?
+            self.maker.borrowed_reals(xs)?
         } else {
             let (array, elements) = self.maker.reals(xs.len())?;
             // SAFETY: the array has as many elements.
@@ -101,8 +102,9 @@ impl<'a> ArgumentWriter<'a> {
         Ok(())
     }
 
+    /// The same of integers.
     pub(crate) fn int_array(&mut self, ns: &[i64]) -> Result<(), Limit> {
-        let array = self.maker.int_array(ns)?;
+        let array = self.maker.borrowed_ints(ns)?;
         self.object(array);
         Ok(())
     }

@@ -6,7 +6,7 @@ use super::value::{CotangentError, FlatValue};
 use crate::code::Counts;
 use crate::embedding::convert::REAL_CELL;
 use crate::embedding::engine::{CallOptions, Function, Invocation, RunError, RunState, Stats};
-use crate::memory::heap::{self, ARRAY_HEADER, Fields, LEN, Ref};
+use crate::memory::heap::{self, Fields, LEN, Ref};
 use crate::running::registers::Registers;
 use crate::sweep::Seed;
 use crate::word::{Owner, Word};
@@ -28,6 +28,8 @@ pub struct CallFrame {
     timed: bool,
     attached: Option<Attached>,
     residue: Residue,
+    /// Whether the last call has copied its arguments, so that it can be swept when it has ended.
+    is_lasting: bool,
     /// Where the derivatives of the function's parameters begin among those of all their reals, and their end.
     starts: Vec<usize>,
     /// The results that are lists.
@@ -139,9 +141,10 @@ impl CallFrame {
         (self.residue == Residue::Tangents).then_some(FlatTangents { frame: self })
     }
 
-    /// The run of the last call, if it was recorded.
+    /// The run of the last call, if that was [`FlatFunction::record`]. What else takes gradients leaves the arguments
+    /// where they are, and so no run that could be swept again.
     pub fn recorded(&mut self) -> Option<RecordedCall<'_>> {
-        (self.residue >= Residue::Tape).then_some(RecordedCall { frame: self })
+        (self.residue >= Residue::Tape && self.is_lasting).then_some(RecordedCall { frame: self })
     }
 
     /// What the last call has used, with the pullbacks of a recorded run; `None` if it has failed.
@@ -158,7 +161,7 @@ impl CallFrame {
     /// The same, to run this in place of the function.
     #[inline]
     pub(super) fn begin_as<'a>(&'a mut self, function: &FlatFunction, runs: &'a Function) -> Invocation<'a> {
-        self.residue = Residue::Nothing;
+        (self.residue, self.is_lasting) = (Residue::Nothing, false);
         if !self.attached.as_ref().is_some_and(|last| last.function.is(function)) {
             self.adopt(function);
         }
@@ -211,6 +214,12 @@ impl CallFrame {
         self.starts.last().map_or(0, |&end| end)
     }
 
+    /// Says whether the call has copied its arguments.
+    #[inline]
+    pub(super) fn set_lasting(&mut self, lasts: bool) {
+        self.is_lasting = lasts;
+    }
+
     /// The call has succeeded.
     #[inline]
     pub(super) fn leave(&mut self, residue: Residue) -> Result<(), RunError> {
@@ -223,7 +232,47 @@ impl CallFrame {
         if self.signature().gives_tensors {
             self.check_shapes()?;
         }
+        if !self.is_lasting {
+            self.own_results(false)?;
+            if residue == Residue::Tangents {
+                self.own_results(true)?;
+            }
+        }
         self.residue = residue;
+        Ok(())
+    }
+
+    /// Copies results, or their tangents, that are arrays of the host's: arguments that the program has handed on.
+    fn own_results(&mut self, tangents: bool) -> Result<(), RunError> {
+        let CallFrame { options, attached, .. } = self;
+        let Attached { function, state } = attached.as_mut().expect("a function was called");
+        let (signature, mut bottom) = (function.signature(), state.worker.bottom());
+        if tangents {
+            bottom = behind_results(signature, bottom);
+        }
+        for leaf in &signature.results {
+            let is_array = match leaf.kind() {
+                LeafKind::Reals => leaf.list.is_none(),
+                LeafKind::Ints | LeafKind::Bools => leaf.list.is_none() && !tangents,
+                LeafKind::Real | LeafKind::Int | LeafKind::Bool | LeafKind::Shape => false,
+            };
+            if !is_array {
+                continue;
+            }
+            // SAFETY: the run has ended, and the leaf's register leads to an array, or to a tensor, whose only reference
+            // does. Those that are borrowed are those of the call, whose arguments are still there.
+            unsafe {
+                let register = bottom.refs.add(leaf.register);
+                let array = sequence_of(leaf, *register);
+                if heap::is_borrowed(*array) {
+                    let copy = state.worker.exec.heap.own(array);
+                    let copy =
+                        copy.map_err(|limit| Invocation::of(&signature.function, options, state).stopped(limit))?;
+                    let place = if leaf.rank() > 0 { heap::array_of_tensor(*register) } else { register };
+                    *place = copy;
+                }
+            }
+        }
         Ok(())
     }
 
@@ -342,7 +391,7 @@ impl CallFrame {
                 (LeafKind::Shape, _) => FlatValue::Ints(heap::integers(*bottom.refs.add(leaf.register))),
                 (kind, None) => {
                     let array = sequence_of(leaf, *bottom.refs.add(leaf.register));
-                    let (len, elements) = (*array.add(LEN) as usize, array.add(ARRAY_HEADER));
+                    let (len, elements) = (*array.add(LEN) as usize, heap::elements(array));
                     if kind == LeafKind::Reals {
                         FlatValue::Reals(std::slice::from_raw_parts(elements.cast(), len))
                     } else {

@@ -102,7 +102,7 @@ impl FlatFunction {
         let outcome = run
             .time_to_fill(size_of::<f64>() * given)
             .and_then(|()| flatten(signature, args, tangents, &mut reals))
-            // SAFETY: all arguments are compared with their leaves.
+            // SAFETY: all arguments are compared with their leaves, and stay until the call has ended.
             .and_then(|()| unsafe { run.run_with_tangents(mode, &reals, |to| write(signature, args, to)) })
             .and_then(|()| next(&mut run));
         frame.tangents = reals;

@@ -108,7 +108,7 @@ pub(crate) unsafe fn append(builder: Ref, array: Ref, from: usize, count: usize)
     // SAFETY: promised by the caller.
     unsafe {
         let len = *builder.add(LEN) as usize;
-        let elements = array.add(ARRAY_HEADER).cast_const();
+        let elements = super::elements(array).cast_const();
         elements_of(builder, 0).add(len).copy_from_nonoverlapping(elements.add(from), count);
         for part in 1..parts(builder) {
             let to = elements_of(builder, part).add(len);

@@ -4,7 +4,7 @@
 //!
 //! In the same way a heap takes over objects of another one ([`Heap::adopt`]), which stay there as long as it likes.
 
-use super::object::{FORWARDED, LARGE, MARKED, references, size_of_object};
+use super::object::{FORWARDED, LARGE, MARKED, keep_borrowed, references, size_of_object};
 use super::{Floor, Heap, Large, PREFIX, Ref, Roots, write_prefix};
 use crate::memory::kept::Kept;
 use crate::memory::pool::SLAB_BYTES;
@@ -190,6 +190,7 @@ impl Heap {
             let copy = self.top;
             self.top = copy.add(size);
             copy.copy_from_nonoverlapping(object, size);
+            keep_borrowed(copy, object);
             *object = FORWARDED;
             *object.add(1).cast() = copy;
             Ok(copy)

@@ -6,6 +6,8 @@
 //! - fields: primals of reals, words of reals, integers, references;
 //! - arrays and builders: word 2 is the length, word 3 an array's first slot or a builder's capacity, then elements.
 //!   The words of a real builder follow its elements;
+//! - arrays that are borrowed of the host end there: the elements are where the host has them, and bits 16 to 63 of
+//!   word 0 say how far from where they would stand else, in bytes. In all other arrays these bits are 0;
 //! - of what reaches components of reals above the lowest: a word that says so, and the components ([`super::planes`]).
 //!
 //! The layout is the same in all modes. Who makes objects, and who moves them, goes by this file.
@@ -46,6 +48,12 @@ const SHAPED: u64 = 0x10;
 pub(super) const MARKED: u64 = 0x20;
 pub(super) const LARGE: u64 = 0x40;
 pub(super) const FORWARDED: u64 = 0x80;
+
+/// From this bit on, word 0 of an array says how far away its elements are.
+pub const AWAY_SHIFT: u32 = 16;
+/// Addresses of what can be borrowed, and of objects, are below: their distances fit into the bits from
+/// [`AWAY_SHIFT`] on.
+const ADDRESS_MAX: usize = 1 << 47;
 
 /// Objects of more words than this get memory of their own.
 pub const LARGE_WORDS: usize = SLAB_BYTES / 8 / 4;
@@ -138,9 +146,93 @@ pub(crate) fn element_bank(header: u64) -> Option<Bank> {
     }
 }
 
-/// Word 0 of a complete object without what differs between objects of the same kind, fields and tag.
+/// Word 0 of a complete object without what differs between objects of the same kind, fields and tag. It is that of an
+/// object whose elements follow it.
 pub(crate) fn bare(header: u64) -> u64 {
-    header & !(0xff & !(KIND | SHAPED))
+    match header & KIND {
+        OBJECT => header & !(0xff & !(KIND | SHAPED)),
+        kind => kind,
+    }
+}
+
+/// How far from where they would stand in the object the elements of an array are, in bytes; 0 if it isn't borrowed.
+#[inline(always)]
+fn away(header: u64) -> i64 {
+    header.cast_signed() >> AWAY_SHIFT
+}
+
+/// Makes an array without room for elements one with those that stand at an address. Says whether that can be: else it
+/// stays as it is.
+///
+/// # Safety
+/// `array` is an array of numbers that nobody else uses yet. As many numbers of its kind as it is long stand at
+/// `elements`, aligned, and nobody writes to them as long as the array is used.
+pub(crate) unsafe fn borrow(array: Ref, elements: *const u64) -> bool {
+    let at = elements.expose_provenance();
+    if at.max(array.addr()) >= ADDRESS_MAX {
+        return false;
+    }
+    // SAFETY: promised by the caller.
+    unsafe { set_away(array, at.cast_signed() - array.wrapping_add(ARRAY_HEADER).addr().cast_signed()) };
+    true
+}
+
+/// Says how far away the elements of an array are.
+///
+/// # Safety
+/// They are there, and nobody else uses the array yet.
+unsafe fn set_away(array: Ref, away: isize) {
+    // SAFETY: promised by the caller. The distance has 48 bits, because addresses have 47.
+    unsafe { *array = *array & ((1 << AWAY_SHIFT) - 1) | (away as u64) << AWAY_SHIFT };
+}
+
+/// Corrects the distance of what a copy of an array has borrowed.
+///
+/// # Safety
+/// `copy` is a copy of `object`, word by word, that nobody uses yet.
+#[inline(always)]
+pub(super) unsafe fn keep_borrowed(copy: Ref, object: Ref) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        if is_borrowed(*copy) {
+            set_away(copy, away(*copy) as isize + (object.addr().cast_signed() - copy.addr().cast_signed()));
+        }
+    }
+}
+
+/// Whether word 0 is that of an array whose elements are the host's.
+#[inline(always)]
+pub(crate) fn is_borrowed(header: u64) -> bool {
+    header & KIND != OBJECT && away(header) != 0
+}
+
+/// Where an array's elements stand, of reals the primals.
+///
+/// # Safety
+/// `array` is a complete array.
+#[inline(always)]
+pub(crate) unsafe fn elements(array: Ref) -> *mut u64 {
+    // SAFETY: promised by the caller.
+    unsafe {
+        debug_assert!(*array & KIND != OBJECT && !is_builder(*array));
+        match away(*array) {
+            0 => array.add(ARRAY_HEADER),
+            away => std::ptr::with_exposed_provenance_mut(
+                (array.wrapping_add(ARRAY_HEADER).addr().cast_signed() + away as isize).cast_unsigned(),
+            ),
+        }
+    }
+}
+
+/// Where an array would have to begin for its elements to stand behind its header: for one that isn't borrowed, where it
+/// does.
+///
+/// # Safety
+/// `array` is a complete array.
+#[inline(always)]
+pub(crate) unsafe fn base_of(array: Ref) -> Ref {
+    // SAFETY: promised by the caller.
+    unsafe { elements(array).wrapping_sub(ARRAY_HEADER) }
 }
 
 /// Whether the integers of a complete object belong to its shape.
@@ -225,7 +317,7 @@ pub(super) unsafe fn shallow_size(object: Ref) -> usize {
         let header = *object;
         match header & KIND {
             OBJECT => Fields::of_header(header).size(),
-            kind if kind < BUILDER => ARRAY_HEADER + *object.add(LEN) as usize,
+            kind if kind < BUILDER => ARRAY_HEADER + if away(header) == 0 { *object.add(LEN) as usize } else { 0 },
             _ => {
                 let capacity = *object.add(CAPACITY) as usize;
                 ARRAY_HEADER + if header & WITH_WORDS != 0 { 2 * capacity } else { capacity }

@@ -163,7 +163,7 @@ pub(crate) unsafe fn elements(array: Ref, part: usize) -> Option<*const f64> {
     // SAFETY: promised by the caller.
     unsafe {
         if part == 0 {
-            return Some(array.add(ARRAY_HEADER).cast());
+            return Some(super::elements(array).cast());
         }
         if !is_deep(*array) {
             return None;

@@ -7,8 +7,17 @@ use super::object::{Ref, fields_of, integers};
 /// # Safety
 /// It is a complete tensor, and stays where it is while the shape is in use.
 pub(crate) unsafe fn tensor<'a>(object: Ref) -> (&'a [i64], Ref) {
+    // SAFETY: promised by the caller.
+    unsafe { (integers(object), *array_of_tensor(object)) }
+}
+
+/// Where a tensor refers to the array of its elements.
+///
+/// # Safety
+/// As [`tensor`].
+pub(crate) unsafe fn array_of_tensor(object: Ref) -> *mut Ref {
     // SAFETY: promised by the caller; the array is the only reference.
-    unsafe { (integers(object), *object.add(fields_of(*object).ref_at(0)).cast()) }
+    unsafe { object.add(fields_of(*object).ref_at(0)).cast() }
 }
 
 /// How many elements a tensor of this shape has; `None` if there can be no such.

@@ -4,7 +4,7 @@ use crate::code::Counts;
 use crate::embedding::convert::Maker;
 use crate::flat::{FlatValue, LeafKind};
 use crate::host::{Form, HostError, Part};
-use crate::memory::heap::{self, ARRAY_HEADER, LEN, Ref};
+use crate::memory::heap::{self, LEN, Ref};
 use crate::running::registers::Registers;
 use smallvec::SmallVec;
 
@@ -81,7 +81,7 @@ unsafe fn check_elements(part: Part, shape: &[i64], array: Ref) -> Result<(), Ho
 unsafe fn numbers<'a>(part: Part, array: Ref) -> FlatValue<'a> {
     // SAFETY: promised by the caller.
     unsafe {
-        let (elements, len) = (array.add(ARRAY_HEADER), *array.add(LEN) as usize);
+        let (elements, len) = (heap::elements(array), *array.add(LEN) as usize);
         match part.kind.is_real() {
             true => FlatValue::Reals(std::slice::from_raw_parts(elements.cast(), len)),
             false => FlatValue::Ints(std::slice::from_raw_parts(elements.cast(), len)),
