@@ -117,7 +117,7 @@
 //!
 //! # Often, and with much data
 //! [`Function::typed`] compares types of Rust with the function's once. Calls of what it returns neither look at types
-//! nor allocate: a small function takes some 50 ns, and arrays of reals are copied as a whole.
+//! nor allocate: a small function takes some 50 ns, and long arrays of numbers are read where they are.
 //!
 //! ```
 //! # use dualvm::{Engine, Error, Module};

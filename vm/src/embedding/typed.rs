@@ -1,7 +1,8 @@
 //! Functions that are called with types of Rust, without a [`Value`] in between.
 //!
 //! [`Function::typed`] compares the types once; a call then moves numbers and arrays straight to registers and objects,
-//! and a gradient straight back. Calls with scalars allocate nothing, and arrays of reals are copied as a whole.
+//! and a gradient straight back. Calls with scalars allocate nothing, and long arrays of numbers are read where they
+//! are.
 //!
 //! ```
 //! # use dualvm_vm::engine::{Engine, Module};
@@ -42,7 +43,8 @@
 //! `&[Vec<f64>]` are an `Array (Array Real)`, and in a gradient stand `Vec<(f64, [f64; 3], ())>` and `Vec<Vec<f64>>`.
 //! Tangents are `&[(f64, [f64; 3], ())]`, `&[&[f64]]` and `&[Vec<f64>]`, and those of results, which cotangents are,
 //! too, own their vectors.
-//! An array of reals or of integers is copied as a whole each way, a row of a matrix, too. An element that is a tuple
+//! An array of reals or of integers stays where it is during the call if it has 32 elements or more, and is copied as a
+//! whole if it is shorter; so does a row of a matrix. Results and gradients are copied. An element that is a tuple
 //! becomes an object of its own, as it is in the program, and is written field by field.
 //!
 //! # Arrays of other crates

@@ -259,8 +259,8 @@ impl CallFrame {
             if !is_array {
                 continue;
             }
-            // SAFETY: the run has ended, and the leaf's register leads to an array, or to a tensor, whose only reference
-            // does. Those that are borrowed are those of the call, whose arguments are still there.
+            // SAFETY: the run has ended, and the leaf's register leads to an array, or to a tensor, whose only
+            // reference does. Those that are borrowed are those of the call, whose arguments are still there.
             unsafe {
                 let register = bottom.refs.add(leaf.register);
                 let array = sequence_of(leaf, *register);

@@ -224,8 +224,8 @@ pub(crate) unsafe fn elements(array: Ref) -> *mut u64 {
     }
 }
 
-/// Where an array would have to begin for its elements to stand behind its header: for one that isn't borrowed, where it
-/// does.
+/// Where an array would have to begin for its elements to stand behind its header: for one that isn't borrowed, where
+/// it does.
 ///
 /// # Safety
 /// `array` is a complete array.
