@@ -268,3 +268,28 @@ fn rows_are_borrowed_each_by_itself() {
         assert!(by_v.iter().zip(&columns).all(|(a, b)| (a - b).abs() < 1e-12 * b.abs()), "{by_v:?} {columns:?}");
     }
 }
+
+/// For hosts that can't keep others from writing to arguments.
+#[test]
+fn a_host_may_ask_for_copies() {
+    let xs = numbers(1000, 0.7);
+    for engine in engines() {
+        let module = functions(&engine, ARRAYS);
+        let options = CallOptions::default().copying_arguments();
+        let args: Vec<Value> = vec![xs.as_slice().into(), xs.as_slice().into(), Value::Array(vec![Value::Int(0)])];
+        let scaled = module.function("scaled").unwrap();
+        let allocated = |options: &CallOptions| {
+            let by_value = scaled.call_with(&args, options).unwrap().1.allocated_bytes;
+            let typed = scaled.typed::<(&[f64], &[f64], &[i64]), Vec<f64>>().unwrap();
+            let by_type = typed.call_with((&xs, &xs, &[0]), options).unwrap().1.allocated_bytes;
+            let mut frame = CallFrame::with_options(options.clone());
+            let flat_args = [FlatValue::Reals(&xs), FlatValue::Reals(&xs), FlatValue::Ints(&[0])];
+            scaled.flat().unwrap().call(&mut frame, &flat_args).unwrap();
+            let tangents = [args[0].clone(), args[1].clone(), Value::Null];
+            let moved = scaled.jvp_with(&args, &tangents, options).unwrap().stats.allocated_bytes;
+            [by_value, by_type, frame.stats().unwrap().allocated_bytes, moved]
+        };
+        let (copied, borrowed) = (allocated(&options), allocated(&CallOptions::default()));
+        assert_eq!(copied.map(|bytes| bytes - 2 * 8000), borrowed);
+    }
+}

@@ -413,13 +413,17 @@ fn traps_and_limits_are_those_of_other_calls() {
                 assert_alike(&function(name), &mut frame, &args, &Limits { tape_bytes: bytes, ..limits() });
             }
         }
-        let args = [vec![1.0; 100_000].into(), Value::Int(1)];
-        for bytes in [100, 100_000, 10_000_000] {
-            assert_alike(&function("at"), &mut frame, &args, &Limits { tape_bytes: bytes, ..limits() });
-        }
-        // A run that is recorded for later has a copy of the array, others have none.
-        for bytes in [100, 10_000_000] {
-            assert_alike(&function("at"), &mut frame, &args, &Limits { live_bytes: bytes, ..limits() });
+        // What a run records for later has a copy of a long array, other runs have none.
+        let (at, xs) = (function("at"), vec![1.0; 100_000]);
+        let (values, args) = ([xs.clone().into(), Value::Int(1)], [(&xs).into(), 1.into()]);
+        for (live_bytes, fits, fits_twice) in [(100, false, false), (400_000, true, false), (10_000_000, true, true)] {
+            let options = CallOptions::with_limits(Limits { live_bytes, ..limits() });
+            *frame.options_mut() = options.clone();
+            assert_eq!(at.call_with(&values, &options).is_ok(), fits, "{live_bytes}");
+            assert_eq!(at.flat().unwrap().call(&mut frame, &args).is_ok(), fits, "{live_bytes}");
+            assert_eq!(at.flat().unwrap().record(&mut frame, &args).is_ok(), fits_twice, "{live_bytes}");
+            *frame.options_mut() = options.copying_arguments();
+            assert_eq!(at.flat().unwrap().call(&mut frame, &args).is_ok(), fits_twice, "{live_bytes}");
         }
     }
 }

@@ -255,7 +255,7 @@ impl<'a> Emit<'a> {
         self.b.ins().ushr_imm_u(address, i64::from(64 - layout::NO_OBJECT))
     }
 
-    /// How far from where they would stand behind its header the elements of an array of numbers are, in bytes. Nothing
+    /// How far from where they would stand behind its header the elements of an array of numbers are, in words. Nothing
     /// changes that part of word 0 once there is one.
     pub(crate) fn away(&mut self, array: Value) -> Value {
         let header = self.b.ins().load(I64, LASTING, array, 0);
@@ -265,7 +265,8 @@ impl<'a> Emit<'a> {
     /// Where an array of numbers would have to begin for its elements to stand behind its header.
     pub(crate) fn base_of(&mut self, array: Value) -> Value {
         let away = self.away(array);
-        self.b.ins().iadd(array, away)
+        let bytes = self.b.ins().ishl_imm_u(away, 3);
+        self.b.ins().iadd(array, bytes)
     }
 
     /// An element of the array of reals or of integers at an address: of a real the primal.

@@ -388,8 +388,8 @@ typedef union dualvm_payload {
 } dualvm_payload;
 
 // An argument, a result, a derivative, a tangent or a cotangent of a flat call. Arrays are neither copied nor owned:
-// as an argument they are the caller's, and read during the call only; as a result they are the frame's, until its
-// next call.
+// as an argument they are the caller's, read during the call only, and nothing may write to them before it has ended,
+// a host function neither; as a result they are the frame's, until its next call.
 typedef struct dualvm_value {
     // A `dualvm_value_kind`.
     uint32_t kind;
@@ -847,7 +847,7 @@ dualvm_status dualvm_record(struct dualvm_frame *frame,
 // likes, with other cotangents: a Jacobian, row by row. Its results stay as they are. Fuel and all limits but time are
 // for the run and its pullbacks together.
 //
-// Errors: as `dualvm_vjp`; `INVALID_ARGUMENT` if the last call has recorded nothing, or has failed.
+// Errors: as `dualvm_vjp`; `INVALID_ARGUMENT` if the last call was not `dualvm_record`, or has failed.
 dualvm_status dualvm_pullback(struct dualvm_frame *frame,
                               const struct dualvm_value *cotangents,
                               size_t cotangent_count,

@@ -417,7 +417,7 @@ pub unsafe extern "C" fn dualvm_record(
 /// likes, with other cotangents: a Jacobian, row by row. Its results stay as they are. Fuel and all limits but time are
 /// for the run and its pullbacks together.
 ///
-/// Errors: as `dualvm_vjp`; `INVALID_ARGUMENT` if the last call has recorded nothing, or has failed.
+/// Errors: as `dualvm_vjp`; `INVALID_ARGUMENT` if the last call was not `dualvm_record`, or has failed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dualvm_pullback(
     frame: *mut dualvm_frame,
@@ -435,7 +435,7 @@ pub unsafe extern "C" fn dualvm_pullback(
             let wanted = Wanted::new(gradient, gradient_count, function.params().len(), "gradient")?;
             let cotangents = Given::new(cotangents, cotangent_count, function.results().len(), "cotangents", lent)?;
             let Some(mut recorded) = memory.recorded() else {
-                return Err(Report::invalid("the last call has recorded nothing, or it has failed"));
+                return Err(Report::invalid("the last call was not dualvm_record, or it has failed"));
             };
             let gradient = recorded.pullback(&cotangents.values).map_err(|error| failed(module, error))?;
             wanted.gradient(gradient, lent);

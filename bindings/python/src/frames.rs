@@ -20,6 +20,8 @@ impl Frames {
         kept.unwrap_or_else(|| {
             let mut options = CallOptions::default();
             options.limits = limits.cloned();
+            // Python's code may write to an array at any time, and that must not hurt.
+            options.copy_arguments = true;
             Box::new(CallFrame::with_options(options))
         })
     }

@@ -232,8 +232,7 @@ impl Function<'_, '_> {
 
     /// What a cell holds for a record that reads elements of an array: the array, or where the host has them.
     fn content_for(&mut self, array: Value) -> Value {
-        let away = self.emit.away(array);
-        let base = self.emit.b.ins().iadd(array, away);
+        let (away, base) = (self.emit.away(array), self.emit.base_of(array));
         let is_borrowed = self.emit.is_nonzero(away);
         let is_borrowed = self.emit.truth(is_borrowed);
         let no_object = self.emit.b.ins().ishl_imm_u(is_borrowed, i64::from(layout::NO_OBJECT));

@@ -5,8 +5,8 @@
 //! the reals out of tangents and cotangents. All follow the host type, which the verifier has matched with the heap
 //! types. [`crate::flat`] and [`crate::typed`] do without values, and write to the registers themselves.
 //!
-//! What is in order costs what it weighs: arrays of reals are copied as a whole, places are put together when an error
-//! needs one, and nothing is allocated but objects and the values that are handed out.
+//! What is in order costs what it weighs: long arrays of numbers stay where they are, places are put together when an
+//! error needs one, and nothing is allocated but objects and the values that are handed out.
 //!
 //! Lists are followed in loops. Other nesting is followed by recursion, at most [`crate::value::VALUE_DEPTH_MAX`] parts
 //! deep; functions on that path are kept small, and errors are boxed, so that frames of builds without optimisation

@@ -1,5 +1,6 @@
 //! Flat calls: numbers and slices in, numbers and slices out, with value, gradient and the product of any cotangent
-//! with the Jacobian. Nothing is allocated from the second call on, and only lists are copied on the way out.
+//! with the Jacobian. Nothing is allocated from the second call on. Long arrays are read where they are,
+//! and only lists, and arguments that are given back, are copied on the way out.
 //!
 //! A parameter or a result is flat if it is a real, an integer or a boolean, an array or a list of one of these, an
 //! array of tuples or records of one of these, whose parts follow each other in one slice, a matrix or a tensor of what
@@ -141,7 +142,8 @@ impl FlatFunction {
         Ok(FlatResults::of(frame))
     }
 
-    /// Calls the function and records what [`RecordedCall::pullback`] takes.
+    /// Calls the function and records what [`RecordedCall::pullback`] takes. Its arguments are copied, because what it
+    /// has recorded is there until the frame's next call.
     ///
     /// # Errors
     /// As [`FlatFunction::call`].
@@ -186,18 +188,20 @@ impl FlatFunction {
         self.record_once(frame, args)?.into_gradient_of_scalar()
     }
 
-    /// Runs the function. What lasts may be swept when the call has ended.
-    fn run(&self, frame: &mut CallFrame, args: &[FlatValue<'_>], mode: Mode, lasts: bool) -> Result<(), RunError> {
+    /// Runs the function; perhaps for sweeps when the call has ended.
+    fn run(&self, frame: &mut CallFrame, args: &[FlatValue<'_>], mode: Mode, for_later: bool) -> Result<(), RunError> {
         let signature = &*self.0;
         let mut run = frame.begin(self);
-        run.copy_arguments_if(lasts);
+        if for_later {
+            run.copy_arguments();
+        }
         // SAFETY: all arguments are compared with their leaves. They stay until the call has ended, and are copied for
         // what lasts longer.
         unsafe { run.run(mode, |to| write(signature, args, to)) }?;
         if signature.takes_sequences {
             frame.place(args);
         }
-        frame.set_lasting(lasts);
+        frame.set_for_later(for_later);
         frame.leave(if mode.is_recording() { Residue::Tape } else { Residue::Results })
     }
 

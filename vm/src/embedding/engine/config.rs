@@ -186,6 +186,11 @@ pub struct CallOptions {
     /// [`Limit::Deadline`](crate::trap::Limit::Deadline), and as promptly as [`Limits::deadline`] says. None by
     /// default.
     pub ends_at: Option<Instant>,
+    /// Whether long arrays of numbers are copied before the run, in place of being read where they are. For hosts that
+    /// can't promise that nobody writes to arguments before the call has ended, neither other threads nor host
+    /// functions: what is read again to differentiate must be what was read the first time. References of Rust promise
+    /// it, so this is off by default.
+    pub copy_arguments: bool,
 }
 
 impl CallOptions {
@@ -203,6 +208,12 @@ impl CallOptions {
     /// The same options, with a listener that is told what the program traces.
     pub fn traced_to(mut self, listener: &Listener) -> Self {
         self.trace = Some(listener.clone());
+        self
+    }
+
+    /// The same options, with arguments that are copied.
+    pub fn copying_arguments(mut self) -> Self {
+        self.copy_arguments = true;
         self
     }
 

@@ -13,13 +13,12 @@ use super::{
 use crate::bytecode::module::FuncId;
 use crate::bytecode::module::HostType;
 use crate::code::{Counts, Mode, OperatorSite};
-use crate::embedding::convert::{self, FlattenError, Flattener, Maker, ResultSlot, Store, WriteError};
+use crate::embedding::convert::{self, FlattenError, Flattener, ResultSlot, Store, WriteError};
 use crate::embedding::flat::{ArgumentWriter, CotangentError};
 use crate::embedding::value::Value;
 use crate::in_place::Directions;
 use crate::memory::heap::Fields;
 use crate::running::entry::Entry;
-use crate::running::worker::Execution;
 use crate::sweep::Seed;
 use crate::trap::Limit;
 use crate::word::Owner;
@@ -446,14 +445,12 @@ impl Invocation<'_> {
     ) -> Result<usize, RunError> {
         let (function, mode) = (self.function, self.mode(mode));
         let (module, wrt, params) = (&function.module.program.def, &function.wrt, &function.interface().params);
-        let lanes = self.lanes();
+        let (lanes, copies) = (self.lanes(), self.copies_arguments);
         let code = self.open_with_tangents(mode);
         let RunState { worker, args: gathered, account, .. } = &mut *self.state;
-        let Execution { heap, tape, .. } = &mut worker.exec;
         let flat;
-        let mut maker = Maker::new(heap, mode.is_recording().then_some(tape), account);
-        // SAFETY: the arguments are the caller's as long as the call lasts, and nothing reads a run that has ended.
-        unsafe { maker.borrow() };
+        // SAFETY: the arguments are lent for the call, and nothing of what it runs is read when it has returned.
+        let maker = unsafe { Invocation::maker(copies, &mut worker.exec, mode, account) };
         let (mut store, written) = match &self.kept {
             Some(kept) => (Store::behind(maker, gathered, kept.registers), Ok(())),
             None => {
@@ -505,7 +502,7 @@ impl Invocation<'_> {
         };
         // Integers have no tangents.
         gathered.ints.truncate(Counts::of(&function.definition().params).ints);
-        heap.resume();
+        self.state.worker.exec.heap.resume();
         let reals = written.map_err(|error| match error {
             Unwritten::Argument(error) => self.unwritten(error),
             Unwritten::Tangent(error) => self.without_tangents(error),

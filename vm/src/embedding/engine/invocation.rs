@@ -14,6 +14,7 @@ use crate::running::alone::is_alone;
 use crate::running::entry::Entry;
 use crate::running::kinks::KinkTable;
 use crate::running::lines::Listening;
+use crate::running::meter::Account;
 use crate::running::program::Program;
 use crate::running::trace::Place;
 use crate::running::worker::Execution;
@@ -39,8 +40,8 @@ pub(crate) struct Invocation<'a> {
     pub(super) kept: Option<KeptArguments>,
     /// Where forward runs count ties and jumps.
     pub(super) kinks: Option<&'a KinkTable>,
-    /// Whether arguments are copied that could be borrowed, because the run is looked at when the call has ended.
-    copies_arguments: bool,
+    /// Whether arguments are copied that could be borrowed.
+    pub(super) copies_arguments: bool,
     /// Who listens to the next run, the first one of the call.
     listener: Option<&'a Listener>,
 }
@@ -79,7 +80,8 @@ impl<'a> Invocation<'a> {
         }
         state.constants.clear();
         let listener = options.trace.as_ref().or(function.module.engine.config().trace.as_ref());
-        Invocation { listener, ..Invocation::new(function, limits, state) }
+        let copies_arguments = options.copy_arguments;
+        Invocation { listener, copies_arguments, ..Invocation::new(function, limits, state) }
     }
 
     /// A run that was begun with these options.
@@ -132,10 +134,30 @@ impl<'a> Invocation<'a> {
         self.keeps_arguments = several;
     }
 
-    /// Has runs copy what they could borrow of the host, if so said.
+    /// Has runs copy what they could borrow of the host, because a sweep is to read it when the call has ended.
     #[inline]
-    pub(crate) fn copy_arguments_if(&mut self, lasts: bool) {
-        self.copies_arguments = lasts;
+    pub(crate) fn copy_arguments(&mut self) {
+        self.copies_arguments = true;
+    }
+
+    /// What writes objects for the arguments of a run.
+    ///
+    /// # Safety
+    /// Arrays that are written are there, and nobody writes to them, until the run and its sweeps have ended, but for
+    /// runs that copy them.
+    #[inline]
+    pub(super) unsafe fn maker<'m>(
+        copies_arguments: bool,
+        exec: &'m mut Execution,
+        mode: Mode,
+        account: &'m Account,
+    ) -> Maker<'m> {
+        let mut maker = Maker::new(&mut exec.heap, mode.is_recording().then_some(&mut exec.tape), account);
+        if !copies_arguments {
+            // SAFETY: promised by the caller.
+            unsafe { maker.borrow() };
+        }
+        maker
     }
 
     fn clock(&self) -> Option<Instant> {
@@ -154,10 +176,8 @@ impl<'a> Invocation<'a> {
         let params = &function.interface().params;
         self.open(mode);
         let RunState { worker, args: gathered, account, .. } = &mut *self.state;
-        let Execution { heap, tape, .. } = &mut worker.exec;
-        let mut maker = Maker::new(heap, mode.is_recording().then_some(tape), account);
-        // SAFETY: the arguments are the caller's as long as the call lasts, and nothing reads a run that has ended.
-        unsafe { maker.borrow() };
+        // SAFETY: the arguments are lent for the call, and nothing of what it runs is read when it has returned.
+        let maker = unsafe { Invocation::maker(self.copies_arguments, &mut worker.exec, mode, account) };
         let mut store = Store::new(maker, gathered);
         let written = convert::write_arguments(&function.module.program.def, params, &function.wrt, args, &mut store);
         self.state.worker.exec.heap.resume();
@@ -214,7 +234,7 @@ impl<'a> Invocation<'a> {
     ///
     /// # Safety
     /// `write` writes all arguments, and all are of the parameters' types. Their arrays are there, and nobody writes to
-    /// them, until the run and its sweeps have ended, but for [`Invocation::copy_arguments_if`].
+    /// them, until the run and its sweeps have ended, but for runs that copy them.
     #[inline]
     pub(crate) unsafe fn run(
         &mut self,
@@ -244,12 +264,8 @@ impl<'a> Invocation<'a> {
         }
         let RunState { worker, account, .. } = &mut *self.state;
         let bottom = worker.bottom();
-        let Execution { heap, tape, .. } = &mut worker.exec;
-        let mut maker = Maker::new(heap, mode.is_recording().then_some(tape), account);
-        if !self.copies_arguments {
-            // SAFETY: promised by the caller.
-            unsafe { maker.borrow() };
-        }
+        // SAFETY: promised by the caller.
+        let maker = unsafe { Invocation::maker(self.copies_arguments, &mut worker.exec, mode, account) };
         // SAFETY: there are stacks, and all arguments have a place there.
         Ok(unsafe { ArgumentWriter::new(maker, bottom, mode.is_recording()) })
     }

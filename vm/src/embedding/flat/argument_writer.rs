@@ -102,7 +102,7 @@ impl<'a> ArgumentWriter<'a> {
         Ok(())
     }
 
-    /// The same of integers.
+    /// Writes an array of these integers, which stay where they are if there are many.
     pub(crate) fn int_array(&mut self, ns: &[i64]) -> Result<(), Limit> {
         let array = self.maker.borrowed_ints(ns)?;
         self.object(array);

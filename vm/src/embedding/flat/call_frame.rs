@@ -19,8 +19,8 @@ use std::sync::Arc;
 /// [`CallFrame::clear`]: stacks, and as much of the engine's memory as values and tape of the run take. So a call with
 /// a frame that was used before, by the same function, allocates nothing.
 ///
-/// Results and gradients are read where the run has left them. That takes no time, and they are gone with the next
-/// call.
+/// Results and gradients are read where the run has left them, and are gone with the next call. Only arguments that the
+/// program gives back as they came are copied.
 #[derive(Debug, Default)]
 pub struct CallFrame {
     /// Limits and a cancel handle of calls with this frame.
@@ -28,8 +28,9 @@ pub struct CallFrame {
     timed: bool,
     attached: Option<Attached>,
     residue: Residue,
-    /// Whether the last call has copied its arguments, so that it can be swept when it has ended.
-    is_lasting: bool,
+    /// Whether the last call was [`FlatFunction::record`], which copies its arguments, so that it can be swept when it
+    /// has ended.
+    is_for_later: bool,
     /// Where the derivatives of the function's parameters begin among those of all their reals, and their end.
     starts: Vec<usize>,
     /// The results that are lists.
@@ -144,7 +145,7 @@ impl CallFrame {
     /// The run of the last call, if that was [`FlatFunction::record`]. What else takes gradients leaves the arguments
     /// where they are, and so no run that could be swept again.
     pub fn recorded(&mut self) -> Option<RecordedCall<'_>> {
-        (self.residue >= Residue::Tape && self.is_lasting).then_some(RecordedCall { frame: self })
+        (self.residue >= Residue::Tape && self.is_for_later).then_some(RecordedCall { frame: self })
     }
 
     /// What the last call has used, with the pullbacks of a recorded run; `None` if it has failed.
@@ -161,7 +162,7 @@ impl CallFrame {
     /// The same, to run this in place of the function.
     #[inline]
     pub(super) fn begin_as<'a>(&'a mut self, function: &FlatFunction, runs: &'a Function) -> Invocation<'a> {
-        (self.residue, self.is_lasting) = (Residue::Nothing, false);
+        (self.residue, self.is_for_later) = (Residue::Nothing, false);
         if !self.attached.as_ref().is_some_and(|last| last.function.is(function)) {
             self.adopt(function);
         }
@@ -214,10 +215,10 @@ impl CallFrame {
         self.starts.last().map_or(0, |&end| end)
     }
 
-    /// Says whether the call has copied its arguments.
+    /// Says whether the call can be swept when it has ended.
     #[inline]
-    pub(super) fn set_lasting(&mut self, lasts: bool) {
-        self.is_lasting = lasts;
+    pub(super) fn set_for_later(&mut self, for_later: bool) {
+        self.is_for_later = for_later;
     }
 
     /// The call has succeeded.
@@ -232,7 +233,7 @@ impl CallFrame {
         if self.signature().gives_tensors {
             self.check_shapes()?;
         }
-        if !self.is_lasting {
+        if !self.is_for_later {
             self.own_results(false)?;
             if residue == Residue::Tangents {
                 self.own_results(true)?;
@@ -265,9 +266,9 @@ impl CallFrame {
                 let register = bottom.refs.add(leaf.register);
                 let array = sequence_of(leaf, *register);
                 if heap::is_borrowed(*array) {
-                    let copy = state.worker.exec.heap.own(array);
-                    let copy =
-                        copy.map_err(|limit| Invocation::of(&signature.function, options, state).stopped(limit))?;
+                    let run = Invocation::of(&signature.function, options, state);
+                    run.time_to_fill(size_of::<u64>() * *array.add(LEN) as usize)?;
+                    let copy = run.state.worker.exec.heap.own(array).map_err(|limit| run.stopped(limit))?;
                     let place = if leaf.rank() > 0 { heap::array_of_tensor(*register) } else { register };
                     *place = copy;
                 }

@@ -4,7 +4,7 @@
 //!
 //! In the same way a heap takes over objects of another one ([`Heap::adopt`]), which stay there as long as it likes.
 
-use super::object::{FORWARDED, LARGE, MARKED, keep_borrowed, references, size_of_object};
+use super::object::{FORWARDED, LARGE, MARKED, is_borrowed, keep_borrowed, references, size_of_object};
 use super::{Floor, Heap, Large, PREFIX, Ref, Roots, write_prefix};
 use crate::memory::kept::Kept;
 use crate::memory::pool::SLAB_BYTES;
@@ -180,7 +180,9 @@ impl Heap {
                 return Ok(object);
             }
             let size = size_of_object(object);
-            if size > (self.end.addr() - self.top.addr()) / 8 {
+            // What is borrowed may begin where the slab ends: then it would be no distance away.
+            let room = size + usize::from(is_borrowed(header));
+            if room > (self.end.addr() - self.top.addr()) / 8 {
                 if self.top < self.end {
                     // A zero word ends the objects of a slab.
                     *self.top = 0;
@@ -214,6 +216,78 @@ impl Young {
             let serial = *prefix.add(1);
             *prefix == self.number
                 && (serial > self.floor.slab || (serial == self.floor.slab && object >= self.floor.top))
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::super::object::{ARRAY_HEADER, LEN, borrow, elements, set_first};
+    use super::super::{array_header, is_borrowed};
+    use super::*;
+    use crate::bytecode::isa::Bank;
+    use crate::memory::pool::SlabPool;
+    use crate::word::Slot;
+    use std::sync::Arc;
+
+    /// An array of reals without room for them.
+    fn header(heap: &mut Heap, len: usize) -> Ref {
+        let array = heap.allocate(array_header(Bank::Real), ARRAY_HEADER, 0, Roots::none()).expect("there is memory");
+        // SAFETY: the header is part of it.
+        unsafe {
+            *array.add(LEN) = len as u64;
+            set_first(array, Slot(7));
+        }
+        array
+    }
+
+    #[test]
+    fn what_is_borrowed_stays_where_it_is() {
+        let mut heap = Heap::new(Arc::new(SlabPool::default()));
+        let numbers: Vec<f64> = (0..100).map(f64::from).collect();
+        let mut frames = [header(&mut heap, numbers.len()), header(&mut heap, 1)];
+        // SAFETY: the numbers live to the end, and the arrays are complete then.
+        unsafe {
+            assert!(borrow(frames[0], numbers.as_ptr().cast()) && borrow(frames[1], numbers[42..].as_ptr().cast()));
+            for _ in 0..3 {
+                let before = frames;
+                heap.evacuate(Roots { frames: &mut frames, kept: None }).expect("there is memory");
+                assert!(frames.iter().zip(&before).all(|(now, before)| now != before && is_borrowed(**now)));
+                assert_eq!(elements(frames[0]), numbers.as_ptr().cast_mut().cast());
+                assert_eq!(elements(frames[1]), numbers[42..].as_ptr().cast_mut().cast());
+            }
+            assert_eq!(size_of_object(frames[0]), ARRAY_HEADER);
+            let own = heap.own(frames[1]).expect("there is memory");
+            assert!(!is_borrowed(*own) && *own.add(LEN) == 1 && *elements(own).cast::<f64>() == 42.0);
+        }
+    }
+
+    /// Elements right behind the header are no distance away, which is what is said of arrays that have their own.
+    #[test]
+    fn nothing_is_borrowed_from_where_the_elements_would_be() {
+        let mut heap = Heap::new(Arc::new(SlabPool::default()));
+        let array = header(&mut heap, 2);
+        // SAFETY: nobody uses the array.
+        unsafe {
+            assert!(!borrow(array, array.add(ARRAY_HEADER)) && !is_borrowed(*array));
+            assert!(borrow(array, array.add(ARRAY_HEADER + 1)) && is_borrowed(*array));
+        }
+    }
+
+    #[test]
+    fn the_header_of_what_is_borrowed_never_ends_a_slab() {
+        let mut heap = Heap::new(Arc::new(SlabPool::default()));
+        let numbers = [1.0; 4];
+        // As many as fill several slabs.
+        let mut frames: Vec<Ref> = (0..5000).map(|_| header(&mut heap, numbers.len())).collect();
+        // SAFETY: the numbers live to the end, and the arrays are complete then.
+        unsafe {
+            frames.iter().for_each(|&array| assert!(borrow(array, numbers.as_ptr().cast())));
+            heap.evacuate(Roots { frames: &mut frames, kept: None }).expect("there is memory");
+            for &array in &frames {
+                assert_ne!((array.addr() + 8 * ARRAY_HEADER) % SLAB_BYTES, 0);
+                assert_eq!(elements(array), numbers.as_ptr().cast_mut().cast());
+            }
         }
     }
 }

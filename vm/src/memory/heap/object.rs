@@ -1,13 +1,14 @@
 //! Objects as words: their layout, and what their headers say.
 //!
 //! Objects are immutable once made (builders until they are finished) and acyclic. All are sequences of 8-byte words:
-//! - word 0: kind and flags (8 bits), counts of real, integer and reference fields (8 bits each), tag or function (32);
+//! - word 0: kind and flags (8 bits); of what has fields their counts, reals, integers and references (8 bits each),
+//!   and the tag or the function (32);
 //! - word 1: the owner, the context that made it; 0: it and all that it refers to are constant;
 //! - fields: primals of reals, words of reals, integers, references;
 //! - arrays and builders: word 2 is the length, word 3 an array's first slot or a builder's capacity, then elements.
 //!   The words of a real builder follow its elements;
 //! - arrays that are borrowed of the host end there: the elements are where the host has them, and bits 16 to 63 of
-//!   word 0 say how far from where they would stand else, in bytes. In all other arrays these bits are 0;
+//!   word 0 say how far from where they would stand else, in words. In all other arrays these bits are 0;
 //! - of what reaches components of reals above the lowest: a word that says so, and the components ([`super::planes`]).
 //!
 //! The layout is the same in all modes. Who makes objects, and who moves them, goes by this file.
@@ -49,11 +50,11 @@ pub(super) const MARKED: u64 = 0x20;
 pub(super) const LARGE: u64 = 0x40;
 pub(super) const FORWARDED: u64 = 0x80;
 
-/// From this bit on, word 0 of an array says how far away its elements are.
+/// From this bit on, word 0 of an array says how far away its elements are, in words.
 pub const AWAY_SHIFT: u32 = 16;
-/// Addresses of what can be borrowed, and of objects, are below: their distances fit into the bits from
-/// [`AWAY_SHIFT`] on.
-const ADDRESS_MAX: usize = 1 << 47;
+/// Addresses of what can be borrowed, and of objects, are below: the distances between them, in words, fit into the
+/// bits from [`AWAY_SHIFT`] on, wherever objects move.
+const ADDRESS_MAX: u64 = 1 << 50;
 
 /// Objects of more words than this get memory of their own.
 pub const LARGE_WORDS: usize = SLAB_BYTES / 8 / 4;
@@ -155,7 +156,7 @@ pub(crate) fn bare(header: u64) -> u64 {
     }
 }
 
-/// How far from where they would stand in the object the elements of an array are, in bytes; 0 if it isn't borrowed.
+/// How far from where they would stand in the object the elements of an array are, in words; 0 if it isn't borrowed.
 #[inline(always)]
 fn away(header: u64) -> i64 {
     header.cast_signed() >> AWAY_SHIFT
@@ -169,33 +170,42 @@ fn away(header: u64) -> i64 {
 /// `elements`, aligned, and nobody writes to them as long as the array is used.
 pub(crate) unsafe fn borrow(array: Ref, elements: *const u64) -> bool {
     let at = elements.expose_provenance();
-    if at.max(array.addr()) >= ADDRESS_MAX {
+    let away = words_between(array.wrapping_add(ARRAY_HEADER).addr(), at);
+    if at.max(array.addr()) as u64 >= ADDRESS_MAX || away == 0 {
         return false;
     }
     // SAFETY: promised by the caller.
-    unsafe { set_away(array, at.cast_signed() - array.wrapping_add(ARRAY_HEADER).addr().cast_signed()) };
+    unsafe { set_away(array, away) };
     true
+}
+
+/// How many words an address is behind another one, if both are aligned alike.
+fn words_between(from: usize, to: usize) -> i64 {
+    debug_assert_eq!(from % size_of::<u64>(), to % size_of::<u64>());
+    (to.cast_signed() - from.cast_signed()) as i64 / size_of::<u64>() as i64
 }
 
 /// Says how far away the elements of an array are.
 ///
 /// # Safety
 /// They are there, and nobody else uses the array yet.
-unsafe fn set_away(array: Ref, away: isize) {
-    // SAFETY: promised by the caller. The distance has 48 bits, because addresses have 47.
+unsafe fn set_away(array: Ref, away: i64) {
+    debug_assert!(away != 0 && away << AWAY_SHIFT >> AWAY_SHIFT == away);
+    // SAFETY: promised by the caller.
     unsafe { *array = *array & ((1 << AWAY_SHIFT) - 1) | (away as u64) << AWAY_SHIFT };
 }
 
 /// Corrects the distance of what a copy of an array has borrowed.
 ///
 /// # Safety
-/// `copy` is a copy of `object`, word by word, that nobody uses yet.
+/// `copy` is a copy of `object`, word by word, that nobody uses yet, and doesn't end where its slab does: what is
+/// borrowed may begin there.
 #[inline(always)]
 pub(super) unsafe fn keep_borrowed(copy: Ref, object: Ref) {
     // SAFETY: promised by the caller.
     unsafe {
         if is_borrowed(*copy) {
-            set_away(copy, away(*copy) as isize + (object.addr().cast_signed() - copy.addr().cast_signed()));
+            set_away(copy, away(*copy) + words_between(copy.addr(), object.addr()));
         }
     }
 }
@@ -218,7 +228,7 @@ pub(crate) unsafe fn elements(array: Ref) -> *mut u64 {
         match away(*array) {
             0 => array.add(ARRAY_HEADER),
             away => std::ptr::with_exposed_provenance_mut(
-                (array.wrapping_add(ARRAY_HEADER).addr().cast_signed() + away as isize).cast_unsigned(),
+                array.wrapping_add(ARRAY_HEADER).wrapping_offset(away as isize).addr(),
             ),
         }
     }
