@@ -37,8 +37,9 @@ pub union dualvm_payload {
 }
 
 /// An argument, a result, a derivative, a tangent or a cotangent of a flat call. Arrays are neither copied nor owned:
-/// as an argument they are the caller's, read during the call only, and nothing may write to them before it has ended,
-/// a host function neither; as a result they are the frame's, until its next call.
+/// as an argument they are the caller's, read during the call only, and nothing may write to them, or free them, or use
+/// another frame whose results they are, before it has ended, a host function neither; as a result they are the
+/// frame's, until its next call.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct dualvm_value {

@@ -107,6 +107,7 @@ impl Function {
         self.guarded(py, self.stop(), |cancel, listener| {
             let mut options = CallOptions::default();
             options.limits.clone_from(&self.limits);
+            // As for `Frames::take`.
             options.copy_arguments = true;
             (options.cancel, options.trace) = (cancel.cloned(), listener);
             work(&options)

@@ -1,6 +1,6 @@
 //! Flat calls: numbers and slices in, numbers and slices out, with value, gradient and the product of any cotangent
-//! with the Jacobian. Nothing is allocated from the second call on. Long arrays are read where they are,
-//! and only lists, and arguments that are given back, are copied on the way out.
+//! with the Jacobian. Nothing is allocated from the second call on. Long arrays are read where they are, and only
+//! lists, and arguments that are given back, are copied on the way out.
 //!
 //! A parameter or a result is flat if it is a real, an integer or a boolean, an array or a list of one of these, an
 //! array of tuples or records of one of these, whose parts follow each other in one slice, a matrix or a tensor of what
@@ -254,11 +254,7 @@ fn write(signature: &FlatSignature, args: &[FlatValue<'_>], to: &mut ArgumentWri
                 unsafe { to.tensor(shape.iter().copied(), |to| to.real_array(xs)) }?;
             }
             (LeafKind::Reals, FlatValue::Reals(xs)) => {
-                if leaf.list.is_some() {
-                    to.real_list(xs)?;
-                } else {
-                    to.real_array(xs)?;
-                }
+                if leaf.list.is_some() { to.real_list(xs) } else { to.real_array(xs) }?;
             }
             (kind @ (LeafKind::Ints | LeafKind::Bools), FlatValue::Ints(ns)) => {
                 if kind == LeafKind::Bools

@@ -44,7 +44,7 @@
 //! Tangents are `&[(f64, [f64; 3], ())]`, `&[&[f64]]` and `&[Vec<f64>]`, and those of results, which cotangents are,
 //! too, own their vectors.
 //! An array of reals or of integers stays where it is during the call if it has 32 elements or more, and is copied as a
-//! whole if it is shorter; so does a row of a matrix. Results and gradients are copied. An element that is a tuple
+//! whole if it is shorter; the same goes for each row. Results and gradients are copied. An element that is a tuple
 //! becomes an object of its own, as it is in the program, and is written field by field.
 //!
 //! # Arrays of other crates
@@ -229,7 +229,7 @@ impl<Args: Arguments, Ret: Output> TypedFunction<Args, Ret> {
 
     fn run(&self, run: &mut Invocation<'_>, args: &Args, mode: Mode) -> Result<(), RunError> {
         let params = &self.function.interface().params;
-        // SAFETY: the handle has compared the types of all arguments.
+        // SAFETY: the handle has compared the types of all arguments, which are the caller's until sweeps have ended.
         unsafe { run.run(mode, |to| Ok(args.write(params, &self.function.wrt, to)?)) }
     }
 

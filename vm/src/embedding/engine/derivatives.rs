@@ -539,7 +539,7 @@ impl Invocation<'_> {
     ///
     /// # Safety
     /// `write` writes all arguments, all are of the parameters' types, and all are the same each time. Their arrays are
-    /// there, and nobody writes to them, until the run and its sweeps have ended.
+    /// there, and nobody writes to them, until the run and its sweeps have ended, but for runs that copy them.
     pub(crate) unsafe fn run_with_tangents(
         &mut self,
         mode: Mode,

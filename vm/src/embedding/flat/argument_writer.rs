@@ -88,7 +88,8 @@ impl<'a> ArgumentWriter<'a> {
         }
     }
 
-    /// Writes an array of these reals, which stay where they are if there are many.
+    /// Writes an array of these reals, which stay where they are if there are many: they are part of an argument of the
+    /// call.
     pub(crate) fn real_array(&mut self, xs: &[f64]) -> Result<(), Limit> {
         let array = if self.source.is_arguments() {
             self.maker.borrowed_reals(xs)?

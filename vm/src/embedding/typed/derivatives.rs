@@ -153,7 +153,7 @@ impl<Args: Arguments, Ret: Output> TypedFunction<Args, Ret> {
         let mut reals = reals.into_reals();
         without_negative_zeros(&mut reals);
         taken.map_err(|error| run.without_tangents(error))?;
-        // SAFETY: the handle has compared the types of all arguments.
+        // SAFETY: the handle has compared the types of all arguments, which are the caller's until sweeps have ended.
         unsafe { run.run_with_tangents(mode, &reals, |to| Ok(args.write(params, wrt, to)?)) }?;
         Ok(reals.len())
     }

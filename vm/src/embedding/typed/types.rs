@@ -45,7 +45,8 @@ pub trait Argument: Sized {
     fn name() -> String;
     #[doc(hidden)]
     fn check(ty: &HostType) -> Result<(), TypeMismatch>;
-    /// Writes the argument. `check` has accepted the type: a handle sees to that.
+    /// Writes the argument. `check` has accepted the type: a handle sees to that. Slices that are written are parts of
+    /// the argument and nothing made for the occasion: they may be read until the call has ended.
     #[doc(hidden)]
     fn write(&self, ty: &HostType, to: &mut ArgumentWriter<'_>) -> Result<(), Limit>;
     #[doc(hidden)]

@@ -52,8 +52,8 @@ pub(super) const FORWARDED: u64 = 0x80;
 
 /// From this bit on, word 0 of an array says how far away its elements are, in words.
 pub const AWAY_SHIFT: u32 = 16;
-/// Addresses of what can be borrowed, and of objects, are below: the distances between them, in words, fit into the
-/// bits from [`AWAY_SHIFT`] on, wherever objects move.
+/// Nothing is borrowed that is not below, by an object that isn't: distances, in words, fit into the bits from
+/// [`AWAY_SHIFT`] on then. That objects stay below when they move is what platforms do.
 const ADDRESS_MAX: u64 = 1 << 50;
 
 /// Objects of more words than this get memory of their own.
