@@ -104,6 +104,26 @@ fn counts(stats: &Stats) -> [u64; 5] {
     [stats.instructions, stats.records, stats.slots, stats.tape_bytes, stats.imports]
 }
 
+/// The cotangents of the results in a frame, of each as many as it has reals.
+fn weights(frame: &CallFrame) -> Vec<Vec<f64>> {
+    let of = |value: FlatValue<'_>| match value {
+        FlatValue::Real(_) => vec![1.0],
+        FlatValue::Reals(xs) => numbers(xs.len(), 0.3),
+        _ => Vec::new(),
+    };
+    frame.results().expect("the call has succeeded").iter().map(of).collect()
+}
+
+/// The same as they are handed over.
+fn cotangents<'w>(frame: &CallFrame, weights: &'w [Vec<f64>]) -> Vec<FlatValue<'w>> {
+    let of = |(value, weights): (FlatValue<'_>, &'w Vec<f64>)| match value {
+        FlatValue::Real(_) => FlatValue::Real(weights[0]),
+        FlatValue::Reals(_) => FlatValue::Reals(weights),
+        _ => FlatValue::Null,
+    };
+    frame.results().expect("the call has succeeded").iter().zip(weights).map(of).collect()
+}
+
 #[test]
 fn what_is_borrowed_gives_what_copies_give() {
     let text = REALS.to_owned() + ARRAYS;
@@ -115,25 +135,10 @@ fn what_is_borrowed_gives_what_copies_give() {
             let f = flat(&module, name);
             let (xs, ys, ns) = (numbers(len, 0.7), numbers(len, 1.3), places(len));
             let args = [FlatValue::Reals(&xs), FlatValue::Reals(&ys), FlatValue::Ints(&ns)];
-            let cotangent = |frame: &CallFrame| -> Vec<Vec<f64>> {
-                let of = |value: FlatValue<'_>| match value {
-                    FlatValue::Real(_) => vec![1.0],
-                    FlatValue::Reals(xs) => numbers(xs.len(), 0.3),
-                    _ => Vec::new(),
-                };
-                frame.results().expect("the call has succeeded").iter().map(of).collect()
-            };
-            let values = |frame: &CallFrame, weights: &[Vec<f64>]| -> Vec<FlatValue<'static>> {
-                let of = |(value, weights): (FlatValue<'_>, &Vec<f64>)| match value {
-                    FlatValue::Real(_) => FlatValue::Real(1.0),
-                    FlatValue::Reals(_) => FlatValue::Reals(weights.clone().leak()),
-                    _ => FlatValue::Null,
-                };
-                frame.results().expect("the call has succeeded").iter().zip(weights).map(of).collect()
-            };
             let mut copied = CallFrame::new();
             f.record(&mut copied, &args).unwrap_or_else(|error| panic!("{name}: {error}"));
-            let cotangents = values(&copied, &cotangent(&copied));
+            let weights = weights(&copied);
+            let cotangents = cotangents(&copied, &weights);
             let expected = copied.recorded().expect("it was recorded").pullback(&cotangents).map(|by| bits(by.reals()));
             let expected = expected.unwrap_or_else(|error| panic!("{name}: {error}"));
 
