@@ -95,6 +95,7 @@ pub(crate) struct Options {
     limits: Vec<(dualvm_limit, u64)>,
     pub(crate) cancel: Option<CancelHandle>,
     pub(crate) timed: bool,
+    copy_arguments: bool,
     files: Option<MemoryImporter>,
 }
 
@@ -145,6 +146,7 @@ impl Options {
         let mut options = CallOptions::default();
         options.limits = self.says_limits().then(|| self.limits(engine));
         options.cancel = self.cancel.clone();
+        options.copy_arguments = self.copy_arguments;
         options
     }
 
@@ -343,6 +345,22 @@ pub unsafe extern "C" fn dualvm_options_set_timed(
     unsafe { change(options, error, set) }
 }
 
+/// Whether calls with these options copy the arrays that they are given before the program runs, so that a host function
+/// may write to them: not, unless this is set, because long ones needn't be copied otherwise. `copy`: 0 or not.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dualvm_options_set_copy_arguments(
+    options: *mut dualvm_options,
+    copy: c_int,
+    error: *mut *mut dualvm_error,
+) -> dualvm_status {
+    let set = |options: &mut Options| {
+        options.copy_arguments = copy != 0;
+        Ok(())
+    };
+    // SAFETY: the interface's promise.
+    unsafe { change(options, error, set) }
+}
+
 /// Gives programs a file that they may import by this name, as in `import shapes`. The text is copied; what had the
 /// name is replaced. Programs import nothing else but modules that they are given and the language's library: no file
 /// is ever opened.
@@ -382,5 +400,27 @@ pub unsafe extern "C" fn dualvm_options_add_module(
             options.files.get_or_insert_default().insert_bytecode(name(file, "file")?, library);
             Ok(())
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_copy_arguments_if_that_is_set() {
+        let mut options = std::ptr::null_mut();
+        let none = std::ptr::null_mut();
+        // SAFETY: the pointers are to what they say, or null where that is allowed.
+        unsafe {
+            assert_eq!(dualvm_options_new(&raw mut options, none), dualvm_status::Ok);
+            let copies = || given(options).ok().expect("it is a handle").for_call(&Limits::default()).copy_arguments;
+            assert!(!copies());
+            assert_eq!(dualvm_options_set_copy_arguments(options, 2, none), dualvm_status::Ok);
+            assert!(copies());
+            assert_eq!(dualvm_options_set_copy_arguments(options, 0, none), dualvm_status::Ok);
+            assert!(!copies());
+        }
+        dualvm_options_free(options);
     }
 }

@@ -116,6 +116,7 @@ static void handles(void) {
         REFUSED(HANDLE, dualvm_options_limit(none, DUALVM_LIMIT_FUEL, &number, &error));
         REFUSED(HANDLE, dualvm_options_set_cancel(none, NULL, &error));
         REFUSED(HANDLE, dualvm_options_set_timed(none, 1, &error));
+        REFUSED(HANDLE, dualvm_options_set_copy_arguments(none, 1, &error));
         REFUSED(HANDLE, dualvm_options_add_file(none, "a", "", 0, &error));
         REFUSED(HANDLE, dualvm_options_add_module(none, "a", module, &error));
         REFUSED(HANDLE, dualvm_config_define_module(none, "a", 1, module, &error));
