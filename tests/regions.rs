@@ -178,15 +178,30 @@ impl Nest<'_> {
         self.line(&format!("l{join}:"));
     }
 
+    /// Puts into a register how far a loop counts: a number, or what is made of the counters of loops around.
+    fn bound(&mut self, depth: usize, bound: usize) {
+        let rounds = [0, 1, 2, 3, 5][self.rng.usize(..5)];
+        let outer = 10 + self.rng.usize(..depth);
+        let line = match self.rng.u8(..8) {
+            0 => format!("isub i{bound}, i4, i1"),
+            1 if depth > 1 => format!("imov i{bound}, i{outer}"),
+            2 if depth > 1 => format!("iadd i{bound}, i{outer}, i2"),
+            3 if depth > 1 => format!("iadd i7, i{outer}, i2\n isub i{bound}, i4, i7"),
+            4 => format!("isub i{bound}, i4, i1\n isub i6, i{bound}, i2\n ineg i7, i{bound}"),
+            _ => format!("iconst i{bound}, {rounds}"),
+        };
+        self.line(&line);
+    }
+
     /// A loop with a counter, with its test at the end or at the head; maybe with another way on, and one out. Most
     /// counters begin at 0, and some of them in one of two ways.
     fn counted(&mut self, depth: usize) {
         let counter = 10 + depth;
         let (body, out) = (self.label(), self.label());
-        let rounds = [0, 1, 2, 3, 5][self.rng.usize(..5)];
         let mut start = || if self.rng.u8(..6) > 0 { 0 } else { self.rng.u8(1..3) };
         let (first, second) = (start(), start());
-        self.line(&format!("iconst i{counter}, {first}\n iconst i{}, {rounds}", counter + 10));
+        self.line(&format!("iconst i{counter}, {first}"));
+        self.bound(depth, counter + 10);
         let test = |then: usize| format!("ilt i9, i{counter}, i{}\n branch i9, l{then}, l{out}", counter + 10);
         // By 1 for the most part, or by 7, or by 1 twice.
         let by = ["i2", "i2", "i2", "i2", "i2", "i4"][self.rng.usize(..6)];
@@ -446,4 +461,40 @@ fn what_goes_round_in_two_ways_is_no_region_and_pays_for_its_sweep() {
     let forward = f.call_with(&args, &CallOptions::default()).expect("it runs").1.instructions;
     let whole = f.value_and_grad_with(&args, &CallOptions::default()).expect("it runs").stats.instructions;
     assert!(whole > forward + 10_000, "{forward} forward, {whole} in all");
+}
+
+#[test]
+fn rounds_that_a_bound_tells_leave_nothing_in_the_trail() {
+    // The sum of the products of all pairs. What is before the inner loop also computes where that reads.
+    let program = |bound: &str| {
+        let mut module = assemble(&format!(
+            "type t0 = array real\nfunc f0 \"f\" (t0, int) -> (real)\n regs 4 real, 9 int, t0\n{{
+             iconst i1, 0\n iconst i2, 1\n iconst i8, 2\n const r0, 0.0\n ilt i3, i1, i0\n branch i3, row, done
+             row:\n elem r1, p0, i1\n isub i7, i1, i2\n {bound}\n iconst i5, 0\n ilt i3, i5, i4\n branch i3, round, next
+             round:\n isub i6, i7, i5\n elem r2, p0, i6\n fma r0, r1, r2, r0\n iadd i5, i5, i2\n ilt i3, i5, i4
+             branch i3, round, next\n next:\n iadd i1, i1, i2\n ilt i3, i1, i0\n branch i3, row, done\n done:\n ret (r0)\n}}"
+        ));
+        export_all(&mut module);
+        load(module).function("f").expect("it is exported")
+    };
+    let run = |bound: &str, n: usize| {
+        let xs: Vec<f64> = (0..n).map(|k| 0.5 + k as f64).collect();
+        let args = [Value::Reals(xs.clone()), Value::Int(n as i64)];
+        let found = program(bound).value_and_grad_with(&args, &CallOptions::default());
+        let found = found.unwrap_or_else(|error| panic!("{error}"));
+        let all: f64 = xs.iter().sum();
+        let expected: Vec<f64> = xs.iter().map(|x| all - x).collect();
+        assert_eq!(flatten(&found.gradient)[..n], expected, "{bound}, {n}");
+        (found.stats.records, found.stats.tape_bytes)
+    };
+    // A copy of the outer index, and what is computed from it.
+    for bound in ["imov i4, i1", "iadd i4, i7, i2", "imul i4, i8, i1\n isub i4, i4, i1"] {
+        let (records, small) = run(bound, 2);
+        assert_eq!(records, 1, "{bound}");
+        // An element, which the inner loop doesn't change.
+        assert_eq!([7, 40].map(|n| run(bound, n as usize).1), [7, 40].map(|n| small + 8 * (n - 2)), "{bound}");
+    }
+    // What isn't computed again: rounds, which way, and where the loop reads first.
+    let untold = "iand i4, i1, i1";
+    assert_eq!(run(untold, 40).1, run(untold, 7).1 + 33 * (8 + 17));
 }

@@ -420,7 +420,8 @@ fn region(code: &RegionCode) -> Work {
         let round = straight(&block.code, code.reals, around);
         // Between blocks; and what is live goes back to the frame where the interpreter may take over.
         let exit = if outline.may_leave(number) { live } else { 0 };
-        let once = 16 + edges(&block.before) + edges(&block.again) + exit;
+        let way_back = block.way_back.as_ref().map_or(0, |way| way.code.len() as u64);
+        let once = 16 + edges(&block.before) + edges(&block.again) + way_back + exit;
         work.insts += rounds * round.insts + once;
         work.live += rounds as f64 * round.live + ((rounds * round.insts + once) * live) as f64;
     }

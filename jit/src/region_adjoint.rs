@@ -20,7 +20,7 @@ use dualvm_vm::isa::{Bank, Reg};
 use dualvm_vm::native::layout::{PART_LINK, STRIP_BYTES};
 use dualvm_vm::native::{
     BlockAdjoint, BuilderAdjoint, COPIED_MAX, Edge, Inst, PushedTo, REGION_DONE, REGION_STOPPED, RegionCode, RegionRun,
-    RoundsLeft, Stream,
+    RoundsLeft, Stream, WayBack,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::offset_of;
@@ -377,7 +377,36 @@ impl Writer<'_, '_> {
             }
         }
         self.emit.b.switch_to_block(self.starts[number]);
-        self.edges(&block.before, false);
+        match &block.way_back {
+            Some(way) => self.way_back(way, &block.before),
+            None => self.edges(&block.before, false),
+        }
+    }
+
+    /// Goes back from behind a loop, into it or past it.
+    fn way_back(&mut self, way: &WayBack, edges: &[Edge]) {
+        let mut found = Registers { reals: Vec::new(), ints: vec![None; self.code.ints] };
+        for inst in &way.code {
+            inst.for_each_reg(&Stream::default(), |reg, def| {
+                if !def && self.lasts(reg) {
+                    let n = usize::from(reg.index);
+                    found.ints[n] = Some(self.emit.b.use_var(self.lasting_ints[n]));
+                }
+            });
+        }
+        let mut registers = found.clone();
+        for inst in &way.code {
+            registers.run(self.emit, inst, false);
+        }
+        self.set_lasting(&registers, &found);
+        let entered = self.emit.b.ins().icmp_imm_s(IntCC::SignedGreaterThan, registers.int(way.rounds), 0);
+        let (from_loop, past) = (self.emit.b.create_block(), self.emit.b.create_block());
+        self.emit.branch(entered, from_loop, &[], past, &[]);
+        let from = usize::from(way.edge);
+        for (block, edge) in [(from_loop, from), (past, 1 - from)] {
+            self.emit.enter(block);
+            self.edge(&edges[edge], false);
+        }
     }
 
     /// Writes the adjoint of a block, once.

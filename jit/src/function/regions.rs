@@ -71,10 +71,11 @@ impl Function<'_, '_> {
             // There is room, and there is a record.
             return self.append_to_trail(site);
         }
-        debug_assert!(site.bytes() > 0, "where a loop is left its rounds are saved");
         let done = self.emit.b.create_block();
-        self.trail_room(site.bytes(), done);
-        self.append_to_trail(site);
+        if site.bytes() > 0 {
+            self.trail_room(site.bytes(), done);
+            self.append_to_trail(site);
+        }
         if !site.costs.is_empty() {
             let mut cost = self.emit.load(I64, self.context, layout::REGION_COST);
             for &(rounds, round, once) in &site.costs {

@@ -15,6 +15,7 @@ impl Liveness {
     pub(super) fn new(code: &RegionCode) -> Liveness {
         let sets = Sets { code };
         let flows: Vec<Flow> = code.blocks.iter().map(|block| sets.flow(block)).collect();
+        let ways_back: Vec<Option<Flow>> = code.blocks.iter().map(|block| sets.way_back(block)).collect();
         let mut after = vec![Vec::new(); code.blocks.len()];
         for (number, block) in code.blocks.iter().enumerate() {
             for from in block.before.iter().chain(&block.again).filter_map(|edge| edge.from) {
@@ -36,6 +37,10 @@ impl Liveness {
                 for edge in block.before.iter().chain(&block.again) {
                     sets.along(edge, &live, &mut along);
                     found.add_all(&along);
+                }
+                if let Some(way_back) = &ways_back[number] {
+                    found.remove_all(&way_back.writes);
+                    found.add_all(&way_back.reads);
                 }
                 found.remove_all(&flows[number].writes);
                 found.add_all(&flows[number].reads);
@@ -141,6 +146,14 @@ impl Sets<'_> {
         let rounds = block.rounds.iter();
         rounds.for_each(|rounds| self.step(&mut flow, &[Reg::int(rounds.register)], &[]));
         flow
+    }
+
+    /// What is done before the way back is known. Blocks of which that is said have no rounds.
+    fn way_back(&self, block: &BlockAdjoint) -> Option<Flow> {
+        let way = block.way_back.as_ref()?;
+        let mut flow = Flow { reads: self.empty(), writes: self.empty() };
+        self.run(&mut flow, &way.code);
+        Some(flow)
     }
 
     fn run(&self, flow: &mut Flow, code: &[Inst]) {

@@ -68,6 +68,18 @@ pub(crate) struct RegionBlock {
     pub(crate) useful: RegSet,
     /// The head of the idle loop that it is a part of, by its number in the region; see [`Region::leave_out`].
     pub(crate) idle: Option<usize>,
+    /// The branch that it ends with, if it does.
+    pub(crate) branch: Option<RegionBranch>,
+}
+
+/// How a block goes on: with one block if an integer is not 0, with another one if it is. Both by their numbers in the
+/// region; none is outside.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RegionBranch {
+    /// The integer register.
+    pub(crate) cond: u16,
+    pub(crate) then: Option<usize>,
+    pub(crate) other: Option<usize>,
 }
 
 /// A region.
@@ -162,6 +174,11 @@ impl Region {
     /// As what the sweep knows a block: the head of the idle loop that it is a part of, or itself.
     pub(crate) fn known_as(&self, block: usize) -> usize {
         self.blocks[block].idle.unwrap_or(block)
+    }
+
+    /// Whether an integer register is one of the program's, and not one that says where an array is.
+    pub(crate) fn is_of_program(&self, register: u16) -> bool {
+        usize::from(register) + self.arrays.registers() < usize::from(self.free_int)
     }
 
     /// The loop of which a block is the head, if it is one's.
@@ -305,7 +322,8 @@ impl Finder<'_> {
             let mut latches = loops[inside].latches.iter();
             let steady = latches.all(|&latch| self.dominators.dominates(block, found.blocks[latch]));
             let useful = useful[block].clone();
-            blocks.push(RegionBlock { number: block, stretch, inside, steady, before, useful, idle: None });
+            let branch = self.branch(block, &place);
+            blocks.push(RegionBlock { number: block, stretch, inside, steady, before, useful, idle: None, branch });
         }
         if blocks.iter().map(|block| block.stretch.real_ops).sum::<usize>() > REAL_OPS_MAX {
             return Ok(Err(Refusal::RealOps { max: REAL_OPS_MAX }));
@@ -435,6 +453,14 @@ impl Finder<'_> {
             let mut inside = inside.filter(|to| found.blocks.binary_search(to).is_ok());
             inside.any(|to| self.dominators.is_irreducible(from, to))
         })
+    }
+
+    /// The branch that a block ends with.
+    fn branch(&self, block: usize, place: &dyn Fn(usize) -> Option<usize>) -> Option<RegionBranch> {
+        let inst = self.code(block).last().filter(|inst| inst.op == Op::Branch)?;
+        let blocks = self.facts.flow.blocks();
+        let to = |start: u32| blocks.binary_search_by_key(&start, |block| block.start).ok().and_then(place);
+        Some(RegionBranch { cond: inst.a, then: to(inst.low()), other: to(inst.high()) })
     }
 
     fn code(&self, block: usize) -> &[Inst] {

@@ -14,11 +14,14 @@
 //! - A register that a block reads is at hand if one of the loops around the block doesn't change it, or, for integers,
 //!   changes it by an unchanged amount once per round: the sweep loads it where that loop was left, and steps it back.
 //!   Of these loops it is the outermost one. All others are saved by the block.
+//! - How often a loop went round, and integers that it doesn't change, aren't written where the sweep can compute them
+//!   from others that it has at hand (`region/counted.rs`).
 //! - Arrays that are read tell the sweep their first slots in the same way: each has an integer register for it.
 //!
 //! Sites and [`RegionCode`] are plain data: interpreter and native code write and read the same records.
 
 mod code_writer;
+mod counted;
 mod layout;
 mod plan;
 
@@ -258,18 +261,40 @@ pub struct BlockAdjoint {
     /// What counts how often control still comes to the block, if it is the head of a loop.
     pub rounds: Option<RoundsLeft>,
     /// How control came to the block, from outside of the loop if it is the head of one. If there are several ways, the
-    /// trail says which.
+    /// trail says which, or [`BlockAdjoint::way_back`] does.
     pub before: Box<[Edge]>,
     /// How it came to the block from inside of the loop.
     pub again: Box<[Edge]>,
     /// When all rounds of the loop that the block is are skipped, if ever.
     pub guard: Option<Guard>,
+    /// How the sweep knows by which way control came to the block, if the trail doesn't tell that.
+    pub way_back: Option<WayBack>,
+}
+
+/// Which of two ways led to a block: from a loop, or past it. How often the loop went round tells that, and that is
+/// computed from integers that last.
+#[derive(PartialEq, Eq, Hash, Debug)]
+pub struct WayBack {
+    /// Computes the number of rounds, and integers that the loop doesn't change.
+    pub code: Vec<Inst>,
+    /// The integer register that holds the number of rounds then. If it is not above 0, control has gone past the loop.
+    pub rounds: u16,
+    /// Which of the edges leads from the loop: 0 or 1.
+    pub edge: u8,
+}
+
+impl WayBack {
+    /// The number of the edge, once the code has run.
+    pub(crate) fn edge(&self, rounds: i64) -> usize {
+        usize::from(self.edge ^ u8::from(rounds <= 0))
+    }
 }
 
 impl BlockAdjoint {
     /// How many instructions it counts as.
     pub(crate) fn len(&self) -> usize {
-        self.steps() + self.code.len() + self.elements.len() + self.moves.len()
+        let way_back = self.way_back.as_ref().map_or(0, |way| way.code.len());
+        self.steps() + self.code.len() + self.elements.len() + self.moves.len() + way_back
     }
 
     /// Whether copies of arrays may stand in its part of the trail.

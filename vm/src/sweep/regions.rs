@@ -87,12 +87,47 @@ impl<'a> Walk<'a> {
     ///
     /// # Safety
     /// As there.
-    unsafe fn loading_edge(&mut self, mut edges: &'a [Edge]) -> Option<u16> {
+    unsafe fn loading_edge(&mut self, edges: &'a [Edge]) -> Option<u16> {
+        // SAFETY: promised by the caller.
+        unsafe {
+            let edge = self.taken(edges);
+            self.along(edge)
+        }
+    }
+
+    /// Which of these edges was taken, as the trail says if there are several.
+    ///
+    /// # Safety
+    /// As [`Walk::edge`].
+    unsafe fn taken(&mut self, edges: &'a [Edge]) -> &'a Edge {
+        // SAFETY: promised by the caller.
+        let number = if edges.len() > 1 { unsafe { usize::from(*self.back(1)) } } else { 0 };
+        &edges[number]
+    }
+
+    /// Goes back along the edges that lead to a block. Returns the block where it comes from.
+    ///
+    /// # Safety
+    /// One of them was taken, and the trail or the block says which.
+    #[inline(always)]
+    unsafe fn before(&mut self, block: &'a BlockAdjoint) -> Option<u16> {
+        // SAFETY: promised by the caller; derived code stays in its frame.
+        unsafe {
+            let Some(way) = &block.way_back else { return self.edge(&block.before) };
+            run_straight(&way.code, self.reals, self.ints);
+            let rounds = *self.ints.add(usize::from(way.rounds));
+            self.along(&block.before[way.edge(rounds)])
+        }
+    }
+
+    /// Goes back along this edge. Returns the block where it comes from.
+    ///
+    /// # Safety
+    /// It was taken.
+    unsafe fn along(&mut self, mut edge: &'a Edge) -> Option<u16> {
         loop {
             // SAFETY: promised by the caller; the frame has the registers.
             unsafe {
-                let number = if edges.len() > 1 { usize::from(*self.back(1)) } else { 0 };
-                let edge = &edges[number];
                 let numbers = edge.numbers();
                 let from = self.back(numbers.bytes());
                 for (n, &register) in edge.reals.iter().enumerate() {
@@ -105,7 +140,7 @@ impl<'a> Walk<'a> {
                 if !(edge.leaves && self.skips(block)) {
                     return edge.from;
                 }
-                edges = &block.before;
+                edge = self.taken(&block.before);
             }
         }
     }
@@ -155,15 +190,14 @@ impl<'a> Walk<'a> {
                 self.add(run, task, (base, index), value);
             }
             run_straight(&block.moves, reals, ints);
-            let edges = match block.rounds {
-                Some(rounds) => {
-                    let left = ints.add(usize::from(rounds.register));
-                    *left -= i64::from(!rounds.stepped);
-                    if *left == 0 { &block.before } else { &block.again }
+            if let Some(rounds) = block.rounds {
+                let left = ints.add(usize::from(rounds.register));
+                *left -= i64::from(!rounds.stepped);
+                if *left != 0 {
+                    return self.edge(&block.again);
                 }
-                None => &block.before,
-            };
-            self.edge(edges)
+            }
+            self.before(block)
         }
     }
 

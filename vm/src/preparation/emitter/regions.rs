@@ -89,7 +89,8 @@ impl Writing {
                 let to = inside.expect("it is a block's");
                 let again = region.loop_at(to).filter(|&number| region.loops[number].blocks[from]);
                 let before = again.map_or(&region.blocks[to].before, |number| &region.loops[number].latches);
-                number(before.iter().position(|&known| known == from), before.len())
+                let told = !plan.behind.contains_key(&to);
+                number(before.iter().position(|&known| known == from), before.len()).filter(|_| told)
             }
         };
         let cost = |&number: &usize| {

@@ -1,7 +1,7 @@
 //! From the adjoints of a region's blocks to the code of the sweep.
 
-use super::plan::{BlockPlan, RegionPlan};
-use super::{BlockAdjoint, BuilderAdjoint, Edge, ElementAdjoint, Guard, PushedTo, RegionCode, RoundsLeft};
+use super::plan::{BlockPlan, Counted, RegionPlan};
+use super::{BlockAdjoint, BuilderAdjoint, Edge, ElementAdjoint, Guard, PushedTo, RegionCode, RoundsLeft, WayBack};
 use crate::bytecode::isa::{Bank, Reg};
 use crate::code::{Inst, IntReg, RealReg};
 use crate::derivation::assembler::Assembler;
@@ -55,9 +55,14 @@ pub(super) fn write(
     for (number, block) in blocks.iter().enumerate().filter(|&(number, _)| region.known_as(number) == number) {
         let mut writer =
             BlockWriter { region, homes, block, assembler: Assembler::new(block.graph(), lasting_reals, lasting_ints) };
-        let adjoint = writer.write(number, plan);
+        let mut adjoint = writer.write(number, plan);
         reals = reals.max(writer.assembler.reals);
         ints = ints.max(writer.assembler.ints);
+        if let Some(found) = plan.behind.get(&number) {
+            let (way_back, frame) = way_back(region, plan, homes, found, lasting_ints);
+            ints = ints.max(frame);
+            adjoint.way_back = Some(way_back);
+        }
         written.push(adjoint);
     }
     if reals.max(ints) > usize::from(u16::MAX) {
@@ -93,6 +98,39 @@ fn edge(region: &Region, plan: &RegionPlan, homes: &Homes, from: Option<usize>, 
         reals: lists(0).map(|reg| homes.reals[reg]).collect(),
         ints: lists(1).map(|reg| homes.ints[reg]).collect(),
     }
+}
+
+/// How the sweep finds the way back from behind a loop, and how many integer registers its frame has for that.
+fn way_back(
+    region: &Region,
+    plan: &RegionPlan,
+    homes: &Homes,
+    counted: &Counted,
+    lasting_ints: usize,
+) -> (WayBack, usize) {
+    let Counted { number, found, computed } = counted;
+    let stretch = &region.blocks[found.entry].stretch;
+    let rounds = plan.counters[*number].register;
+    let results: Vec<(u16, NodeId)> = computed.iter().copied().chain([(rounds, found.bound)]).collect();
+    let mut assembler = Assembler::new(&stretch.graph, 0, lasting_ints);
+    let mut needed = vec![false; stretch.graph.len()];
+    results.iter().for_each(|&(_, node)| needed[node.index()] = true);
+    for (id, node) in stretch.graph.iter().rev() {
+        if !needed[id.index()] {
+            continue;
+        }
+        stretch.graph.args(id).for_each(|arg| needed[arg.index()] = true);
+        if let Some(reg) = stretch.input_register(node) {
+            assembler.place_at(id, homes.ints[&reg.index]);
+        }
+    }
+    let mut code = Vec::new();
+    stretch.graph.iter().filter(|(id, _)| needed[id.index()]).for_each(|(id, _)| assembler.compute(id, &mut code));
+    for (register, node) in results {
+        let (dst, src) = (IntReg(homes.ints[&register]), IntReg(assembler.register(node)));
+        code.push(Inst::IMov { dst, src });
+    }
+    (WayBack { code, rounds: homes.ints[&rounds], edge: found.edge as u8 }, assembler.ints)
 }
 
 struct BlockWriter<'a> {
@@ -154,7 +192,7 @@ impl BlockWriter<'_> {
             before = [edge(self.region, plan, self.homes, None, Some(number))].into();
         }
         let guard = self.guard(number, saved);
-        BlockAdjoint { saved, saved_at, builders, code, elements, moves, rounds, before, again, guard }
+        BlockAdjoint { saved, saved_at, builders, code, elements, moves, rounds, before, again, guard, way_back: None }
     }
 
     /// Loads an element again. `objects` are the registers of the arrays that the block has looked at, by their cells.

@@ -1,6 +1,7 @@
 //! From a region to its sites and its code: what each block's adjoint needs, and where the sweep has it from.
 
 use super::code_writer::{self, Homes};
+use super::counted::CountedLoop;
 use super::{RegionCode, RegionLayout, RegionPush, RegionSite, SaveSite};
 use crate::bytecode::isa::{Bank, Op, Reg};
 use crate::code::Position;
@@ -35,6 +36,9 @@ pub(crate) struct RegionPlan {
     pub(crate) counters: Vec<Counter>,
     /// For each loop, the real and integer registers that are saved where it is left.
     pub(crate) left: Vec<[Vec<u16>; 2]>,
+    /// The blocks of which the trail doesn't tell which way control came to them, each with a loop that it may have
+    /// come from.
+    pub(crate) behind: BTreeMap<usize, Counted>,
     /// For each loop, what its sweep costs per round, and once.
     pub(crate) costs: Vec<(u32, u32)>,
     /// The reference registers whose arrays the sweep reads, with the integer registers that say where they are.
@@ -56,6 +60,16 @@ pub(crate) struct Counter {
     pub(crate) is_index: bool,
     /// Whether the sweep steps it back, because a block reads it.
     pub(crate) is_stepped: bool,
+}
+
+/// A loop whose rounds the sweep finds without the trail.
+#[derive(Debug)]
+pub(crate) struct Counted {
+    /// Its number in the region.
+    pub(super) number: usize,
+    pub(super) found: CountedLoop,
+    /// Integer registers that it doesn't change, with the nodes of its entry that they hold.
+    pub(super) computed: Vec<(u16, NodeId)>,
 }
 
 /// The adjoint of a block, before it is code.
@@ -249,6 +263,31 @@ impl<'a> Wanted<'a> {
             }
         }
         new
+    }
+
+    /// From which integers at hand something is computed again that the entry of a loop has computed.
+    fn made_of(&self, found: &CountedLoop, node: NodeId) -> Option<BTreeSet<u16>> {
+        found.made_of(self.region, node, &|reg| self.home(found.entry, reg).is_some())
+    }
+
+    /// Asks for what the rounds of a loop are found from, and what it reads and doesn't change. Says whether that is
+    /// new.
+    fn ask_counted(&mut self, number: usize, found: &CountedLoop) -> bool {
+        let nodes = self.computed(number, found).into_iter().map(|(_, node)| node).chain([found.bound]);
+        let registers: BTreeSet<u16> = nodes.filter_map(|node| self.made_of(found, node)).flatten().collect();
+        let mut new = false;
+        for reg in registers.into_iter().map(Reg::int) {
+            let home = self.home(found.entry, reg).expect("it is at hand");
+            new |= self.left[home].insert(reg);
+        }
+        new
+    }
+
+    /// What is wanted where a loop is left that can be computed again.
+    fn computed(&self, number: usize, found: &CountedLoop) -> Vec<(u16, NodeId)> {
+        let ints = self.left[number].iter().filter(|reg| reg.bank == Bank::Int).map(|reg| reg.index);
+        let nodes = ints.filter_map(|reg| Some((reg, found.computed(self.region, reg)?)));
+        nodes.filter(|&(_, node)| self.made_of(found, node).is_some()).collect()
     }
 
     /// The integers that a block has to step back.
@@ -516,6 +555,11 @@ impl RegionPlan {
             None => Counter { register: fresh(), is_index: false, is_stepped: false },
         };
         let counters: Vec<Counter> = (0..region.loops.len()).map(counter).collect();
+        let indices = counters.iter().enumerate().filter(|(_, counter)| counter.is_index);
+        let counted = indices.filter_map(|(number, counter)| {
+            Some((number, CountedLoop::new(region, number, counter.register, &leaving[number])?))
+        });
+        let counted = counted.collect();
         let made = region.arrays.made.keys().copied();
         let made: BTreeSet<u16> = made.filter(|&builder| masks.pushed(builder) != 0).collect();
         let mut builders = region.blocks.iter().flat_map(|block| &block.stretch.pushes).map(|push| push.builder);
@@ -559,6 +603,7 @@ impl RegionPlan {
             copies: region.blocks.iter().map(|_| Vec::new()).collect(),
             counters,
             left: vec![Default::default(); region.loops.len()],
+            behind: BTreeMap::new(),
             costs: vec![(0, 0); region.loops.len()],
             cells: BTreeMap::new(),
             reached: BTreeSet::new(),
@@ -566,7 +611,7 @@ impl RegionPlan {
             free: [free_real, free_int],
         };
         if slots > 0 || pushed || layout.makes {
-            let derived = plan.derive(region, (&flows, &adjoints, steps), &slot_registers, watch)?;
+            let derived = plan.derive(region, (&flows, &adjoints, steps, counted), &slot_registers, watch)?;
             return Ok(derived.map(|()| plan).ok_or(Refusal::SweepRegisters));
         }
         Ok(Ok(plan))
@@ -576,12 +621,18 @@ impl RegionPlan {
     fn derive(
         &mut self,
         region: &Region,
-        (flows, adjoints, steps): (&[BlockFlow], &BTreeSet<u16>, Vec<BTreeMap<u16, usize>>),
+        (flows, adjoints, steps, mut counted): (
+            &[BlockFlow],
+            &BTreeSet<u16>,
+            Vec<BTreeMap<u16, usize>>,
+            BTreeMap<usize, CountedLoop>,
+        ),
         outputs: &[u16],
         watch: &Watch<'_>,
     ) -> Result<Option<()>, TrapKind> {
         // What one block needs of a loop makes others step it back, which may need more.
         let mut wanted = Wanted::new(region, steps);
+        counted.retain(|_, found| wanted.made_of(found, found.bound).is_some());
         let plans = loop {
             let mut plans = Vec::with_capacity(region.blocks.len());
             for (n, flow) in flows.iter().enumerate() {
@@ -591,6 +642,9 @@ impl RegionPlan {
             let mut new = false;
             for (block, plan) in plans.iter().enumerate() {
                 new |= wanted.ask(block, plan);
+            }
+            for (&number, found) in &counted {
+                new |= wanted.ask_counted(number, found);
             }
             if !new {
                 break plans;
@@ -615,6 +669,14 @@ impl RegionPlan {
         for (number, left) in wanted.left.iter().enumerate() {
             let of = |bank: Bank| left.iter().filter(move |reg| reg.bank == bank).map(|reg| reg.index);
             self.left[number] = [of(Bank::Real).collect(), of(Bank::Int).collect()];
+        }
+        for (number, found) in counted {
+            let index = self.counters[number].register;
+            let mut computed = wanted.computed(number, &found);
+            // The index is 0 where the loop is entered; where it is left, it is the bound.
+            computed.retain(|&(reg, _)| reg != index);
+            self.left[number][1].retain(|&reg| reg != index && computed.iter().all(|&(known, _)| known != reg));
+            self.behind.insert(found.behind, Counted { number, found, computed });
         }
         let is_wanted = |cell: &u16| wanted.left.iter().any(|left| left.contains(&Reg::int(*cell)));
         let cells = region.arrays.cells.iter().filter(|(_, cell)| is_wanted(cell));
