@@ -180,7 +180,7 @@ impl Measure<'_> {
             Form::RegionSave { site } => region_save(&stream.saves[site]),
             Form::ArrayBase { .. } => 19,
             Form::ArrayCell { .. } => 16,
-            Form::ArrayCopy { .. } => 28 + CALL,
+            Form::ArrayCopy { .. } => 52 + CALL,
             Form::RegionFinish { .. } => 26 + CALL,
             Form::RegionEnd { site } => region_end(&stream.regions[site]),
             Form::SegmentEnd { site } => segment_end(&stream.segments[site]),

@@ -17,6 +17,8 @@ use dualvm_vm::native::{IntReg, OutputWord, RefReg, RegionSite, SaveSite, Site};
 const PADDING_MAX: usize = 4;
 /// Arrays of more elements are finished and copied by helpers.
 const SHORT_MAX: i64 = UNCHECKED_MAX as i64;
+/// So many elements of an array are copied at a time, if there are as many.
+const TOGETHER: i64 = 4;
 
 impl Function<'_, '_> {
     /// Takes over a region that the interpreter has begun.
@@ -212,27 +214,56 @@ impl Function<'_, '_> {
         let (elements, header) = (self.emit.b.ins().iadd_imm_s(top, 8), i64::from(cell(ARRAY_HEADER)));
         let object = self.emit.b.ins().iadd_imm_s(elements, -header);
         self.emit.b.ins().store(UNALIGNED, object, top, 0);
-        // One block, which asks at its end: from one that asks at its beginning, all registers would be loaded again in
-        // each round.
         let base = self.emit.base_of(array);
-        let (round, copied) = (self.emit.b.create_block(), self.emit.b.create_block());
-        let offset = self.emit.b.append_block_param(round, I64);
-        self.emit.branch(bytes, round, &[none.into()], copied, &[]);
-        self.emit.b.switch_to_block(round);
-        let from = self.emit.b.ins().iadd(base, offset);
-        let to = self.emit.b.ins().iadd(elements, offset);
-        let element = self.emit.load(I64, from, cell(ARRAY_HEADER));
-        self.emit.b.ins().store(UNALIGNED, element, to, 0);
-        let next = self.emit.b.ins().iadd_imm_s(offset, 8);
-        let more = self.emit.b.ins().icmp(IntCC::UnsignedLessThan, next, bytes);
-        self.emit.branch(more, round, &[next.into()], copied, &[]);
-        self.emit.b.seal_block(round);
-        self.emit.enter(copied);
+        let (few, many, copied) = (self.emit.b.create_block(), self.emit.b.create_block(), self.emit.b.create_block());
+        let is_many = self.emit.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThanOrEqual, bytes, 8 * TOGETHER);
+        self.emit.branch(is_many, many, &[], few, &[]);
+        self.emit.enter(many);
+        // The last ones may be copied twice.
+        let last = self.emit.b.ins().iadd_imm_s(bytes, -8 * TOGETHER);
+        let rest = self.emit.b.create_block();
+        self.copy_elements((base, elements), TOGETHER, last, rest);
+        self.copy_some((base, elements), TOGETHER, last);
+        self.emit.b.ins().jump(copied, &[]);
+        self.emit.enter(few);
+        let one = self.emit.b.create_block();
+        self.emit.branch(bytes, one, &[], copied, &[]);
+        self.emit.enter(one);
+        self.copy_elements((base, elements), 1, bytes, copied);
         let after = self.emit.b.ins().iadd(elements, bytes);
         self.emit.b.def_var(self.open_loop.top, after);
         self.emit.b.ins().jump(done, &[top.into()]);
         self.emit.enter(done);
         self.set_int(dst.0, result);
+    }
+
+    /// Copies elements from the first one on, so many at a time, until the next offset is no longer below `end`. Goes
+    /// on at `done`.
+    fn copy_elements(&mut self, places: (Value, Value), together: i64, end: Value, done: Block) {
+        // One block, which asks at its end: from one that asks at its beginning, all registers would be loaded again in
+        // each round.
+        let round = self.emit.b.create_block();
+        let offset = self.emit.b.append_block_param(round, I64);
+        let none = self.emit.int(0);
+        self.emit.b.ins().jump(round, &[none.into()]);
+        self.emit.b.switch_to_block(round);
+        self.copy_some(places, together, offset);
+        let next = self.emit.b.ins().iadd_imm_s(offset, 8 * together);
+        let more = self.emit.b.ins().icmp(IntCC::UnsignedLessThan, next, end);
+        self.emit.branch(more, round, &[next.into()], done, &[]);
+        self.emit.b.seal_block(round);
+        self.emit.enter(done);
+    }
+
+    /// Copies so many elements at an offset, from those of an object to where others begin.
+    fn copy_some(&mut self, (object, to): (Value, Value), count: i64, offset: Value) {
+        let from = self.emit.b.ins().iadd(object, offset);
+        let to = self.emit.b.ins().iadd(to, offset);
+        let elements: Vec<Value> =
+            (0..count).map(|n| self.emit.load(I64, from, cell(ARRAY_HEADER) + 8 * n as i32)).collect();
+        for (n, element) in elements.into_iter().enumerate() {
+            self.emit.b.ins().store(UNALIGNED, element, to, 8 * n as i32);
+        }
     }
 
     /// Turns a builder that the region has begun into an array. Slots for a short one are given out here.
