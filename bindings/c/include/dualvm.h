@@ -539,8 +539,9 @@ dualvm_status dualvm_options_set_cancel(struct dualvm_options *options,
 // set, because that takes as long as a small program. `timed`: 0 or not.
 dualvm_status dualvm_options_set_timed(struct dualvm_options *options, int timed, struct dualvm_error **error);
 
-// Whether calls with these options copy the arrays that they are given before the program runs, so that a host function
-// may write to them: not, unless this is set, because long ones needn't be copied otherwise. `copy`: 0 or not.
+// Whether calls with these options copy the arrays that they are given before the program runs, so that a host
+// function may write to them: not, unless this is set, because long ones needn't be copied otherwise. `copy`: 0 or
+// not.
 dualvm_status dualvm_options_set_copy_arguments(struct dualvm_options *options, int copy, struct dualvm_error **error);
 
 // Gives programs a file that they may import by this name, as in `import shapes`. The text is copied; what had the

@@ -345,8 +345,9 @@ pub unsafe extern "C" fn dualvm_options_set_timed(
     unsafe { change(options, error, set) }
 }
 
-/// Whether calls with these options copy the arrays that they are given before the program runs, so that a host function
-/// may write to them: not, unless this is set, because long ones needn't be copied otherwise. `copy`: 0 or not.
+/// Whether calls with these options copy the arrays that they are given before the program runs, so that a host
+/// function may write to them: not, unless this is set, because long ones needn't be copied otherwise. `copy`: 0 or
+/// not.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dualvm_options_set_copy_arguments(
     options: *mut dualvm_options,

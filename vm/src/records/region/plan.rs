@@ -72,6 +72,14 @@ pub(crate) struct Counted {
     pub(super) computed: Vec<(u16, NodeId)>,
 }
 
+/// What loops do with integers.
+struct LoopInts {
+    /// For each loop, the integers that it changes once per round by an unchanged amount, and the block that does it.
+    steps: Vec<BTreeMap<u16, usize>>,
+    /// The loops from 0 up to a bound, by their numbers.
+    counted: BTreeMap<usize, CountedLoop>,
+}
+
 /// The adjoint of a block, before it is code.
 pub(super) struct BlockPlan {
     /// The adjoint; what is derived stands behind the block's own nodes.
@@ -611,7 +619,8 @@ impl RegionPlan {
             free: [free_real, free_int],
         };
         if slots > 0 || pushed || layout.makes {
-            let derived = plan.derive(region, (&flows, &adjoints, steps, counted), &slot_registers, watch)?;
+            let derived =
+                plan.derive(region, (&flows, &adjoints), LoopInts { steps, counted }, &slot_registers, watch)?;
             return Ok(derived.map(|()| plan).ok_or(Refusal::SweepRegisters));
         }
         Ok(Ok(plan))
@@ -621,12 +630,8 @@ impl RegionPlan {
     fn derive(
         &mut self,
         region: &Region,
-        (flows, adjoints, steps, mut counted): (
-            &[BlockFlow],
-            &BTreeSet<u16>,
-            Vec<BTreeMap<u16, usize>>,
-            BTreeMap<usize, CountedLoop>,
-        ),
+        (flows, adjoints): (&[BlockFlow], &BTreeSet<u16>),
+        LoopInts { steps, mut counted }: LoopInts,
         outputs: &[u16],
         watch: &Watch<'_>,
     ) -> Result<Option<()>, TrapKind> {
