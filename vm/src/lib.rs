@@ -46,6 +46,9 @@
 //! - `tape` and `sweep`; `sparsity`: what a tape says of the pattern of derivatives;
 //! - `embedding`: engines, functions, values, and the border between these and registers.
 
+#[cfg(not(target_pointer_width = "64"))]
+compile_error!("dualvm needs a machine with addresses of 64 bits: objects hold them in words of their own");
+
 mod bytecode;
 mod code;
 mod derivation;
