@@ -41,8 +41,8 @@ impl Nest<'_> {
     }
 
     fn int(&mut self) -> u8 {
-        // Counters of the loops around are among them.
-        [0, 1, 2, 4, 6, 7, 10, 11, 12][self.rng.usize(..9)]
+        // Counters of the loops around are among them, and what those step besides.
+        [0, 1, 2, 4, 6, 7, 10, 11, 12, 27, 28][self.rng.usize(..11)]
     }
 
     fn instruction(&mut self) {
@@ -193,6 +193,23 @@ impl Nest<'_> {
         self.line(&line);
     }
 
+    /// Begins with an integer that a loop steps besides its counter. Returns what steps it.
+    fn second_counter(&mut self, depth: usize, counter: usize) -> String {
+        let outer = 10 + self.rng.usize(..depth);
+        let line = match self.rng.u8(..6) {
+            0 => format!("imov i{counter}, i{outer}"),
+            1 => format!("iadd i{counter}, i{outer}, i2"),
+            2 => format!("isub i{counter}, i4, i1"),
+            3 => format!("iconst i{counter}, 1"),
+            4 => format!("iconst i{counter}, 0"),
+            _ => return String::new(),
+        };
+        self.line(&line);
+        let step = ["iadd", "iadd", "isub"][self.rng.usize(..3)];
+        let by = ["i2", "i2", "i4", "i0"][self.rng.usize(..4)];
+        format!("{step} i{counter}, i{counter}, {by}\n ")
+    }
+
     /// A loop with a counter, with its test at the end or at the head; maybe with another way on, and one out. Most
     /// counters begin at 0, and some of them in one of two ways.
     fn counted(&mut self, depth: usize) {
@@ -202,10 +219,12 @@ impl Nest<'_> {
         let (first, second) = (start(), start());
         self.line(&format!("iconst i{counter}, {first}"));
         self.bound(depth, counter + 10);
+        let second_step = self.second_counter(depth, 26 + depth);
         let test = |then: usize| format!("ilt i9, i{counter}, i{}\n branch i9, l{then}, l{out}", counter + 10);
         // By 1 for the most part, or by 7, or by 1 twice.
         let by = ["i2", "i2", "i2", "i2", "i2", "i4"][self.rng.usize(..6)];
         let step = format!("iadd i{counter}, i{counter}, {by}\n ").repeat(if self.rng.u8(..6) == 0 { 2 } else { 1 });
+        let step = second_step + &step;
         if self.rng.bool() {
             if self.rng.u8(..4) == 0 {
                 let (one, other) = (self.label(), self.label());
@@ -360,7 +379,8 @@ fn source(rng: &mut Rng, rounds_max: usize) -> (String, usize) {
     let body = nest.text;
     let rounds = [1, 2, 5, 40, rounds_max, rounds_max][rng.usize(..6)];
     let zero: String = (2..10).map(|n| format!(" const r{n}, 0.{n}\n")).collect();
-    let ints: String = [6, 7, 10, 11, 12, 13, 20, 21, 22, 23].map(|n| format!(" iconst i{n}, {}\n", n % 3)).concat();
+    let ints: String =
+        [6, 7, 10, 11, 12, 13, 20, 21, 22, 23, 27, 28].map(|n| format!(" iconst i{n}, {}\n", n % 3)).concat();
     let weigh = if pushes {
         "finish p5, p4\n iconst i1, 0\n len i6, p5\n ilt i9, i1, i6\n branch i9, weigh, end\n weigh:\n elem r1, p5, i1
          to_real r2, i1\n sin r2, r2\n fma r0, r1, r2, r0\n iadd i1, i1, i2\n ilt i9, i1, i6\n branch i9, weigh, end\n end:"
@@ -373,7 +393,7 @@ fn source(rng: &mut Rng, rounds_max: usize) -> (String, usize) {
     // Rows that depend on nothing, which the one at hand may give way to.
     let rows = ["(p2, p0)", "(p10, p2)", "(p10, p10)"][rng.usize(..3)];
     let nested = format!(
-        "func f0 \"nest\" (real, real, t0, t1, int) -> (real)\n regs 12 real, 26 int, t0, t1, t0, t2, t3, t0, t3, t0, t4, t5, t0, t3, t0\n{{
+        "func f0 \"nest\" (real, real, t0, t1, int) -> (real)\n regs 12 real, 30 int, t0, t1, t0, t2, t3, t0, t3, t0, t4, t5, t0, t3, t0\n{{
          {zero}{ints} iconst i2, 1\n iconst i4, 7\n iconst i3, 0\n elem r4, p0, i3\n elem r5, p0, i2\n elem r6, p0, i4
          mul r7, r0, r1\n pack p2 (r4, r0, r1, r4, r7, r5, r6, r0)\n pack p10 (r2, r3, r8, r9, r8, r3, r2, r2)
          pack p3 {rows}\n pmov p7, p0\n iconst i1, 2000\n build p4, i1
@@ -465,34 +485,42 @@ fn what_goes_round_in_two_ways_is_no_region_and_pays_for_its_sweep() {
 
 #[test]
 fn rounds_that_a_bound_tells_leave_nothing_in_the_trail() {
-    // The sum of the products of all pairs. What is before the inner loop also computes where that reads.
-    let program = |bound: &str| {
+    // The sum of the products of all pairs. What is before the inner loop also computes where that reads: at an index
+    // that is made of its own one, or that it steps itself.
+    let program = |bound: &str, stepped: bool| {
+        let (made, step) =
+            if stepped { ("imov i6, i6", "isub i6, i6, i2") } else { ("isub i6, i7, i5", "imov i6, i6") };
         let mut module = assemble(&format!(
             "type t0 = array real\nfunc f0 \"f\" (t0, int) -> (real)\n regs 4 real, 9 int, t0\n{{
              iconst i1, 0\n iconst i2, 1\n iconst i8, 2\n const r0, 0.0\n ilt i3, i1, i0\n branch i3, row, done
-             row:\n elem r1, p0, i1\n isub i7, i1, i2\n {bound}\n iconst i5, 0\n ilt i3, i5, i4\n branch i3, round, next
-             round:\n isub i6, i7, i5\n elem r2, p0, i6\n fma r0, r1, r2, r0\n iadd i5, i5, i2\n ilt i3, i5, i4
+             row:\n elem r1, p0, i1\n isub i7, i1, i2\n imov i6, i7\n {bound}\n iconst i5, 0\n ilt i3, i5, i4\n branch i3, round, next
+             round:\n {made}\n elem r2, p0, i6\n fma r0, r1, r2, r0\n {step}\n iadd i5, i5, i2\n ilt i3, i5, i4
              branch i3, round, next\n next:\n iadd i1, i1, i2\n ilt i3, i1, i0\n branch i3, row, done\n done:\n ret (r0)\n}}"
         ));
         export_all(&mut module);
         load(module).function("f").expect("it is exported")
     };
-    let run = |bound: &str, n: usize| {
+    let run_with = |bound: &str, stepped: bool, n: usize| {
         let xs: Vec<f64> = (0..n).map(|k| 0.5 + k as f64).collect();
         let args = [Value::Reals(xs.clone()), Value::Int(n as i64)];
-        let found = program(bound).value_and_grad_with(&args, &CallOptions::default());
+        let found = program(bound, stepped).value_and_grad_with(&args, &CallOptions::default());
         let found = found.unwrap_or_else(|error| panic!("{error}"));
         let all: f64 = xs.iter().sum();
         let expected: Vec<f64> = xs.iter().map(|x| all - x).collect();
         assert_eq!(flatten(&found.gradient)[..n], expected, "{bound}, {n}");
         (found.stats.records, found.stats.tape_bytes)
     };
+    let run = |bound: &str, n: usize| run_with(bound, false, n);
     // A copy of the outer index, and what is computed from it.
     for bound in ["imov i4, i1", "iadd i4, i7, i2", "imul i4, i8, i1\n isub i4, i4, i1"] {
         let (records, small) = run(bound, 2);
         assert_eq!(records, 1, "{bound}");
         // An element, which the inner loop doesn't change.
         assert_eq!([7, 40].map(|n| run(bound, n as usize).1), [7, 40].map(|n| small + 8 * (n - 2)), "{bound}");
+    }
+    // What the loop steps besides its index holds something else where it is left.
+    for n in [2, 7, 40] {
+        run_with("imov i4, i1", true, n);
     }
     // What isn't computed again: rounds, which way, and where the loop reads first.
     let untold = "iand i4, i1, i1";

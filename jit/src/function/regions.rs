@@ -78,6 +78,7 @@ impl Function<'_, '_> {
             self.trail_room(site.bytes(), done);
             self.append_to_trail(site);
         }
+        // Where no record is open, nobody asks for the cost.
         if !site.costs.is_empty() {
             let mut cost = self.emit.load(I64, self.context, layout::REGION_COST);
             for &(rounds, round, once) in &site.costs {

@@ -275,7 +275,7 @@ pub struct BlockAdjoint {
 /// computed from integers that last.
 #[derive(PartialEq, Eq, Hash, Debug)]
 pub struct WayBack {
-    /// Computes the number of rounds, and integers that the loop doesn't change.
+    /// Computes the number of rounds, and integers that the loop doesn't change, from others that last.
     pub code: Vec<Inst>,
     /// The integer register that holds the number of rounds then. If it is not above 0, control has gone past the loop.
     pub rounds: u16,

@@ -291,9 +291,11 @@ impl<'a> Wanted<'a> {
         new
     }
 
-    /// What is wanted where a loop is left that can be computed again.
+    /// What is wanted where a loop is left that can be computed again. What it steps holds something else there than
+    /// where it was entered.
     fn computed(&self, number: usize, found: &CountedLoop) -> Vec<(u16, NodeId)> {
-        let ints = self.left[number].iter().filter(|reg| reg.bank == Bank::Int).map(|reg| reg.index);
+        let unchanged = self.left[number].difference(&self.region.loops[number].writes);
+        let ints = unchanged.filter(|reg| reg.bank == Bank::Int).map(|reg| reg.index);
         let nodes = ints.filter_map(|reg| Some((reg, found.computed(self.region, reg)?)));
         nodes.filter(|&(_, node)| self.made_of(found, node).is_some()).collect()
     }
@@ -677,9 +679,8 @@ impl RegionPlan {
         }
         for (number, found) in counted {
             let index = self.counters[number].register;
-            let mut computed = wanted.computed(number, &found);
-            // The index is 0 where the loop is entered; where it is left, it is the bound.
-            computed.retain(|&(reg, _)| reg != index);
+            let computed = wanted.computed(number, &found);
+            // Where the loop is left, the index is the bound.
             self.left[number][1].retain(|&reg| reg != index && computed.iter().all(|&(known, _)| known != reg));
             self.behind.insert(found.behind, Counted { number, found, computed });
         }
