@@ -12,8 +12,8 @@
 //!
 //! Where the sweep comes to the block behind, n says by which of the two ways control came, and how many rounds there
 //! were. Other integers that the loop reads and doesn't change are computed again, too, if the block before it has
-//! computed them from what is at hand. The rest is written where the loop is left: reals, other integers, and those that
-//! the loop steps besides its index.
+//! computed them from what is at hand. The rest is written where the loop is left: reals, other integers, and those
+//! that the loop steps besides its index.
 
 use crate::bytecode::isa::{Bank, Op, Reg};
 use crate::derivation::graph::{Node, NodeId};
