@@ -5,7 +5,7 @@
 //! to. That is found out where the loop begins: all indices go back by one, so that the elements' distances stay.
 //! Arrays may be one, and they may share elements, if one was made of the other's.
 
-use crate::emit::{Emit, UNALIGNED};
+use crate::emit::Emit;
 use crate::lenient::{Leniency, branch_on_nan, pure};
 use crate::linear::{Linear, Linears};
 use crate::segment::Registers;
@@ -14,7 +14,6 @@ use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::types::{F64X2, I8, I32};
 use cranelift_codegen::ir::{Block, InstBuilder, Value};
 use dualvm_vm::isa::{Bank, Op, Reg};
-use dualvm_vm::native::layout::ARRAY_HEADER;
 use dualvm_vm::native::{Inst, Numbers, Pure, Stream};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -330,8 +329,7 @@ impl<'c> Pairs<'c> {
                     && let Both::Same(object) = held.int(object.0) =>
             {
                 let second = lanes.lanes.of_round(emit, held.int(index.0), 1);
-                let place = element_at(emit, object, second);
-                Both::Vector(emit.b.ins().load(F64X2, UNALIGNED, place, 8 * ARRAY_HEADER as i32))
+                Both::Vector(emit.kept_element(F64X2, object, second))
             }
             _ => Both::Each([0, 1].map(|round| lanes.run(emit, held, (inst, lenient), round))),
         })
@@ -350,11 +348,6 @@ impl<'c> Pairs<'c> {
             emit.add_to_elements(hoisted.arrays[&array], &added);
         }
     }
-}
-
-fn element_at(emit: &mut Emit<'_>, object: Value, index: Value) -> Value {
-    let offset = emit.b.ins().ishl_imm_u(index, 3);
-    emit.b.ins().iadd(object, offset)
 }
 
 /// What the registers hold in the rounds of a pair, as far as it is known.

@@ -26,6 +26,9 @@ const LASTING: MemFlagsData = TRUSTED.with_readonly().with_can_move();
 /// Memory that is there.
 pub(crate) const UNALIGNED: MemFlagsData = MemFlagsData::new().with_notrap();
 
+/// Elements that are further away in words are found from an index of their own.
+const OFFSET_MAX: u64 = 1 << 16;
+
 /// The symbol of the stub through which a rare helper is called: it preserves all registers, so that no register has to
 /// be saved around such a call elsewhere. What the helper returns goes through the context.
 pub(crate) fn stub_symbol(helper: &HelperInfo) -> String {
@@ -156,13 +159,12 @@ impl<'a> Emit<'a> {
         self.branch(constant, done, &[], add, &[]);
         self.enter(add);
         for &(index, contribution) in contributions {
-            let offset = self.b.ins().ishl_imm_u(index, 3);
-            let address = self.b.ins().iadd(start, offset);
+            let (address, at) = self.element_at(start, index, 0);
             let ty = self.b.func.dfg.value_type(contribution);
             let flags = if ty == F64 { TRUSTED } else { UNALIGNED };
-            let sum = self.b.ins().load(ty, flags, address, 0);
+            let sum = self.b.ins().load(ty, flags, address, at);
             let sum = self.b.ins().fadd(sum, contribution);
-            self.b.ins().store(flags, sum, address, 0);
+            self.b.ins().store(flags, sum, address, at);
         }
         self.b.ins().jump(done, &[]);
         self.enter(done);
@@ -238,6 +240,17 @@ impl<'a> Emit<'a> {
         }
     }
 
+    /// Where one of the numbers stands that begin so many words behind an address: address and offset. A number in the
+    /// sum that is its index goes to the offset, so that those of several rounds are found from one register.
+    pub(crate) fn element_at(&mut self, start: Value, index: Value, words: i64) -> (Value, i32) {
+        let (index, offset) = match self.sum_of(index) {
+            (first, more) if more.unsigned_abs() <= OFFSET_MAX => (first, 8 * (words + more)),
+            _ => (index, 8 * words),
+        };
+        let bytes = self.b.ins().ishl_imm_u(index, 3);
+        (self.b.ins().iadd(start, bytes), offset as i32)
+    }
+
     fn import(&mut self, symbol: &str, signature: &Signature) -> FuncRef {
         // A failed import leaves any function in its place: the code is thrown away.
         let id = import(self.module, symbol, signature).unwrap_or_else(|error| {
@@ -269,11 +282,11 @@ impl<'a> Emit<'a> {
         self.b.ins().iadd(array, bytes)
     }
 
-    /// An element of the array of reals or of integers at an address: of a real the primal.
+    /// An element of the array of reals or of integers at an address: of a real the primal. A vector is of two
+    /// elements.
     pub(crate) fn kept_element(&mut self, ty: Type, object: Value, index: Value) -> Value {
-        let offset = self.b.ins().ishl_imm_u(index, 3);
-        let place = self.b.ins().iadd(object, offset);
-        self.b.ins().load(ty, UNALIGNED, place, 8 * layout::ARRAY_HEADER as i32)
+        let (place, at) = self.element_at(object, index, layout::ARRAY_HEADER as i64);
+        self.b.ins().load(ty, UNALIGNED, place, at)
     }
 
     /// Calls a helper; its result, if it has one.

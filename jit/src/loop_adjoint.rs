@@ -15,6 +15,7 @@ use cranelift_frontend::Variable;
 use dualvm_vm::isa::{Bank, Reg};
 use dualvm_vm::native::{Inst, LoopCode, LoopRun};
 use std::collections::{BTreeMap, HashMap};
+use std::iter;
 use std::mem::offset_of;
 
 /// How many iterations are written out.
@@ -87,49 +88,44 @@ pub(crate) fn write(emit: &mut Emit<'_>, code: &LoopCode) {
         .collect();
     let pushed = code.pushed.zip(layout.pushed()).map(|(register, slot)| {
         let first = emit.b.ins().uload32(UNALIGNED, slots, 4 * slot as i32);
-        (register, first)
+        // By how many iterations are left before one, what that has pushed ends there.
+        let before = emit.b.ins().isub(last, count);
+        let start = emit.b.ins().iadd(first, before);
+        let offset = emit.b.ins().ishl_imm_u(start, 3);
+        Pushed { register, first, base: emit.b.ins().iadd(adjoints, offset) }
     });
-    let zero = emit.int(0);
-    let (done, at) = (emit.variable(zero), emit.variable(entries_end));
+    let (left, at) = (emit.variable(count), emit.variable(entries_end));
 
     let (lenient, none_known) = (leniency(code), vec![false; code.body.len()]);
     let iteration =
-        Iteration { code, lenient: &lenient, lasting: &lasting, arrays: &arrays, pushed, adjoints, last, done, at };
+        Iteration { code, lenient: &lenient, lasting: &lasting, arrays: &arrays, pushed, adjoints, left, at };
     let pairs = (iterations_written(code) > 1).then(|| iteration.find_pairs(&none_known)).flatten();
     let apart = pairs.as_ref().map(|pairs| iteration.are_apart(emit, pairs, &registers));
     let splats = pairs.as_ref().map(|pairs| pairs.splats(emit, &registers)).unwrap_or_default();
     let failed = emit.cold_block();
-    let (head, single) = (emit.b.create_block(), emit.b.create_block());
-    let (one, exit) = (emit.b.create_block(), emit.b.create_block());
-    emit.b.ins().jump(head, &[]);
+    let [group, single, one, exit] = [(); 4].map(|()| emit.b.create_block());
 
     // Groups of iterations, as long as there are enough, then one by one.
-    emit.b.switch_to_block(head);
     let together = rounds_together(&code.body);
     if together > 1 {
-        let finished = emit.b.use_var(done);
-        let left = emit.b.ins().isub(count, finished);
-        let mut enough = emit.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThanOrEqual, left, together);
-        if let Some(apart) = apart {
-            enough = emit.b.ins().band(enough, apart);
-        }
-        let group = emit.b.create_block();
-        emit.branch(enough, group, &[], single, &[]);
-        emit.enter(group);
+        let enough = iteration.has_left(emit, together);
+        let room: Vec<Value> = iter::once(enough).chain(apart).collect();
+        emit.branch_if_all(&room, group, single);
+        emit.b.switch_to_block(group);
         match &pairs {
             Some(pairs) => {
                 (0..together / 2).for_each(|_| iteration.pair(emit, registers.clone(), (pairs, &splats), failed));
             }
             None => (0..together).for_each(|_| iteration.write(emit, registers.clone(), failed)),
         }
-        emit.b.ins().jump(head, &[]);
+        let enough = iteration.has_left(emit, together);
+        emit.branch(enough, group, &[], single, &[]);
+        emit.b.seal_block(group);
     } else {
         emit.b.ins().jump(single, &[]);
     }
-    emit.b.seal_block(head);
     emit.b.switch_to_block(single);
-    let finished = emit.b.use_var(done);
-    let more = emit.b.ins().icmp(IntCC::UnsignedLessThan, finished, count);
+    let more = emit.b.use_var(left);
     emit.branch(more, one, &[], exit, &[]);
     emit.enter(one);
     iteration.write(emit, registers, failed);
@@ -144,8 +140,20 @@ pub(crate) fn write(emit: &mut Emit<'_>, code: &LoopCode) {
         let value = emit.b.use_var(variable);
         emit.b.ins().store(TRUSTED, value, if bank == Bank::Real { reals } else { ints }, 8 * n as i32);
     }
-    let done = emit.b.use_var(done);
+    let left = emit.b.use_var(left);
+    let done = emit.b.ins().isub(count, left);
     emit.b.ins().return_(&[done]);
+}
+
+/// What the loop pushes.
+#[derive(Clone, Copy)]
+struct Pushed {
+    /// The register of its adjoint.
+    register: u16,
+    /// The first slot; 0 if what is pushed is constant.
+    first: Value,
+    /// Where the adjoint of what an iteration pushes ends, but for how many iterations are left before it.
+    base: Value,
 }
 
 /// What writing an iteration takes.
@@ -156,11 +164,10 @@ struct Iteration<'a> {
     lasting: &'a [(Bank, usize, Variable)],
     /// For each array where its adjoints begin.
     arrays: &'a [Value],
-    /// The register of what was pushed, and the first slot.
-    pushed: Option<(u16, Value)>,
+    pushed: Option<Pushed>,
     adjoints: Value,
-    last: Value,
-    done: Variable,
+    /// How many iterations are still to run.
+    left: Variable,
     at: Variable,
 }
 
@@ -191,9 +198,15 @@ impl Iteration<'_> {
     /// adjoints.
     fn are_apart(&self, emit: &mut Emit<'_>, pairs: &Pairs<'_>, registers: &Registers) -> Value {
         let apart = pairs.are_apart(emit, &self.arrays(), registers);
-        let Some((_, first)) = self.pushed else { return apart };
+        let Some(Pushed { first, .. }) = self.pushed else { return apart };
         let active = emit.is_nonzero(first);
         emit.b.ins().band(apart, active)
+    }
+
+    /// Whether so many iterations are still to run.
+    fn has_left(&self, emit: &mut Emit<'_>, needed: i64) -> Value {
+        let left = emit.b.use_var(self.left);
+        emit.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThanOrEqual, left, needed)
     }
 
     /// What lasts, where an iteration begins. Registers that don't change may keep what they have.
@@ -216,21 +229,17 @@ impl Iteration<'_> {
             emit.b.def_var(variable, value);
         }
         let entries = emit.b.use_var(self.at);
-        let entries = emit.b.ins().iadd_imm_s(entries, -iterations * self.code.entry_bytes() as i64);
+        let entries = emit.plus(entries, -iterations * self.code.entry_bytes() as i64);
         emit.b.def_var(self.at, entries);
-        let finished = emit.b.use_var(self.done);
-        let finished = emit.b.ins().iadd_imm_s(finished, iterations);
-        emit.b.def_var(self.done, finished);
+        let left = emit.b.use_var(self.left);
+        let left = emit.plus(left, -iterations);
+        emit.b.def_var(self.left, left);
     }
 
-    /// Where the adjoint stands of what the next iteration has pushed, if that has one.
-    fn pushed_adjoint(&self, emit: &mut Emit<'_>, first: Value) -> Value {
-        let finished = emit.b.use_var(self.done);
-        let back = emit.b.ins().isub(self.last, finished);
-        let slot = emit.b.ins().iadd(first, back);
-        let offset = emit.b.ins().ishl_imm_u(slot, 3);
-        let address = emit.b.ins().iadd(self.adjoints, offset);
-        emit.b.ins().iadd_imm_s(address, -8)
+    /// Where the adjoint stands of what the next iteration has pushed, if that has one: address and offset.
+    fn pushed_adjoint(&self, emit: &mut Emit<'_>, pushed: Pushed) -> (Value, i32) {
+        let left = emit.b.use_var(self.left);
+        emit.element_at(pushed.base, left, -1)
     }
 
     /// Writes two iterations. `registers` hold what doesn't change in the loop.
@@ -244,9 +253,10 @@ impl Iteration<'_> {
         self.fetch_lasting(emit, &mut registers, |reg| pairs.changes(reg));
         let entries = emit.b.use_var(self.at);
         let mut loaded = adjoint_pairs::saved(emit, self.code.layout.entry, (entries, 0), self.code.frame.entry());
-        if let Some((register, first)) = self.pushed {
-            let address = self.pushed_adjoint(emit, first);
-            loaded.push((Reg::real(register), vectors::load(emit, Bank::Real, address, [0, -8])));
+        if let Some(pushed) = self.pushed {
+            let (address, at) = self.pushed_adjoint(emit, pushed);
+            let at = i64::from(at);
+            loaded.push((Reg::real(pushed.register), vectors::load(emit, Bank::Real, address, [at, at - 8])));
         }
         let hoisted = BeforeRounds { arrays: &self.arrays(), splats };
         let registers = pairs.write(emit, &registers, &loaded, &hoisted, failed);
@@ -259,8 +269,9 @@ impl Iteration<'_> {
         let [first_real, first_int] = code.frame.entry();
         let entry = code.layout.entry;
         self.fetch_lasting(emit, &mut registers, |_| true);
-        if let Some((register, first)) = pushed {
-            let address = self.pushed_adjoint(emit, first);
+        if let Some(pushed @ Pushed { register, first, .. }) = pushed {
+            let (address, at) = self.pushed_adjoint(emit, pushed);
+            let address = emit.b.ins().iadd_imm_s(address, i64::from(at));
             // Without slots of their own, the constants' adjoint would be read: it is 0 for them.
             let address = emit.select(first, address, adjoints);
             let adjoint = emit.load(F64, address, 0);
@@ -268,13 +279,13 @@ impl Iteration<'_> {
             registers.reals[usize::from(register)] = Some(emit.select(first, adjoint, none));
         }
         let entries = emit.b.use_var(at);
-        let entries = emit.b.ins().iadd_imm_s(entries, -(entry.bytes() as i64));
+        let before = -(entry.bytes() as i32);
         for n in 0..entry.reals {
-            let value = emit.b.ins().load(F64, UNALIGNED, entries, entry.real(n) as i32);
+            let value = emit.b.ins().load(F64, UNALIGNED, entries, before + entry.real(n) as i32);
             registers.reals[first_real + n] = Some(value);
         }
         for n in 0..entry.ints {
-            let value = emit.b.ins().load(I64, UNALIGNED, entries, entry.int(n) as i32);
+            let value = emit.b.ins().load(I64, UNALIGNED, entries, before + entry.int(n) as i32);
             registers.ints[first_int + n] = Some(value);
         }
         for (inst, &lenient) in code.body.iter().zip(&lenient.products) {

@@ -419,7 +419,7 @@ impl Writer<'_, '_> {
 
     /// Writes a loop of one block. What its rounds don't change is computed where it begins. They run in groups, which
     /// test nothing but for NaN, as long as there are so many and their part of the trail stands in this slab, and else
-    /// one by one.
+    /// one by one. Groups are a loop of their own, so that they come first where registers are given away.
     fn loop_of_one_block(&mut self, number: usize, block: &BlockAdjoint) {
         let rounds = block.rounds.expect("a loop counts its rounds");
         let hoisted = self.hoisted(number, block);
@@ -428,28 +428,36 @@ impl Writer<'_, '_> {
         let counted = (rounds.register, together);
         let apart = pairs.as_ref().and_then(|pairs| self.are_apart(pairs, counted, &hoisted));
         let splats = pairs.as_ref().map(|pairs| pairs.splats(self.emit, &hoisted.known)).unwrap_or_default();
-        let (head, group, single) =
-            (self.emit.b.create_block(), self.emit.b.create_block(), self.emit.b.create_block());
+        let [head, group, behind, single] = [(); 4].map(|()| self.emit.b.create_block());
         self.emit.b.ins().jump(head, &[]);
 
         self.emit.b.switch_to_block(head);
-        let left = self.emit.b.use_var(self.lasting_ints[usize::from(rounds.register)]);
+        let counter = self.lasting_ints[usize::from(rounds.register)];
+        let left = self.emit.b.use_var(counter);
         let mut room = vec![self.emit.b.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, left, together)];
-        let (at, start) = (self.emit.b.use_var(self.at), self.emit.b.use_var(self.start));
-        let bytes = block.saved.bytes() as i64;
-        if bytes > 0 {
-            let here = self.emit.b.ins().isub(at, start);
-            room.push(self.emit.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThanOrEqual, here, together * bytes));
-        }
+        let each = block.saved.bytes() as i64;
+        let bytes = together * each;
+        room.extend(self.room_in_part(bytes));
         for &first in hoisted.pushed.values() {
             room.push(self.emit.is_nonzero(first));
         }
         if let Some(apart) = apart {
             room.push(self.emit.b.use_var(apart));
         }
-        self.emit.branch_if_all(&room, group, single);
+        let ready = self.emit.b.create_block();
+        self.emit.branch_if_all(&room, ready, single);
 
-        self.emit.enter(group);
+        // The budget goes down as the rounds do: one test is for both.
+        self.emit.enter(ready);
+        let budget = self.emit.b.use_var(self.budget);
+        let beyond = self.emit.b.ins().isub(left, budget);
+        let least = self.emit.int(together);
+        let stop = self.emit.b.ins().iadd_imm_s(beyond, 1);
+        let stop = self.emit.b.ins().smax(stop, least);
+        self.emit.b.ins().jump(group, &[]);
+
+        self.emit.b.switch_to_block(group);
+        let (at, left) = (self.emit.b.use_var(self.at), self.emit.b.use_var(counter));
         let lefts = block.builders.iter().map(|step| step.builder().left);
         let pushed: BTreeMap<u16, Value> =
             lefts.map(|left| (left, self.emit.b.use_var(self.lasting_ints[usize::from(left)]))).collect();
@@ -461,20 +469,37 @@ impl Writer<'_, '_> {
                 self.pair(number, block, pairs, (group, &hoisted, &splats));
                 done += 2;
             } else {
-                self.round(number, block, (at, -(done + 1) * bytes), Trailing::Group(group), Some(&hoisted));
+                self.round(number, block, (at, -(done + 1) * each), Trailing::Group(group), Some(&hoisted));
                 done += 1;
             }
         }
-        let (at, left) = self.after((at, left), together, bytes);
+        let (at, left) = self.after((at, left), together, each);
         self.emit.b.def_var(self.at, at);
-        self.emit.b.def_var(self.lasting_ints[usize::from(rounds.register)], left);
-        self.rounds_on(number, left, (together, head));
+        self.emit.b.def_var(counter, left);
+        let mut room = vec![self.emit.b.ins().icmp(IntCC::SignedGreaterThanOrEqual, left, stop)];
+        room.extend(self.room_in_part(bytes));
+        self.emit.branch_if_all(&room, group, behind);
+        self.emit.b.seal_block(group);
+        self.emit.enter(behind);
+        let budget = self.emit.b.ins().isub(left, beyond);
+        self.emit.b.def_var(self.budget, budget);
+        self.rounds_on(number, left, (0, head));
 
         self.emit.enter(single);
         self.single(number, block, Some(&hoisted));
         let left = self.count_round(rounds);
         self.rounds_on(number, left, (1, head));
         self.emit.b.seal_block(head);
+    }
+
+    /// Whether so many bytes of the trail stand in this part of it.
+    fn room_in_part(&mut self, bytes: i64) -> Option<Value> {
+        if bytes == 0 {
+            return None;
+        }
+        let (at, start) = (self.emit.b.use_var(self.at), self.emit.b.use_var(self.start));
+        let here = self.emit.b.ins().isub(at, start);
+        Some(self.emit.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThanOrEqual, here, bytes))
     }
 
     /// Goes on with the rounds of a loop of one block, if there are any left after so many.

@@ -547,56 +547,71 @@ impl Function<'_, '_> {
         let splats = counted.paired.as_ref().map(|paired| self.splats(paired)).unwrap_or_default();
         self.emit.b.ins().jump(head, &[]);
 
-        let (group, single) = (self.emit.b.create_block(), self.emit.b.create_block());
+        let [group, behind, single] = [(); 3].map(|()| self.emit.b.create_block());
         self.emit.b.switch_to_block(head);
-        let index = self.int(counted.index);
-        let mut room = vec![self.emit.b.ins().icmp(IntCC::SignedLessThan, index, limit)];
-        let cost = rounds * i64::from(counted.cost);
-        let fuel = self.emit.b.use_var(self.fuel);
-        room.push(self.emit.b.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, fuel, cost));
-        let site = counted.site.map(|site| &self.stream.loops[site]);
-        if let Some(site) = site {
-            room.extend(self.room_for_entries(site, rounds));
-        }
-        if counted.trail > 0 {
-            room.push(self.room_for_trail(rounds as usize * counted.trail));
-        }
-        let mut first_len = index;
-        if let Some(pushes) = &tight.pushes {
-            first_len = self.emit.b.use_var(pushes.len);
-            let free = self.emit.b.ins().isub(pushes.room, first_len);
-            let needed = rounds * counted.pushed as i64;
-            room.push(self.emit.b.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, free, needed));
-        }
+        let room = self.room_for_group(tight, counted, limit);
         self.emit.branch_if_all(&room, group, single);
 
         let (held, known) = (self.references.held(), self.known.clone());
-        self.emit.enter(group);
+        self.emit.b.switch_to_block(group);
+        let index = self.int(counted.index);
+        let first_len = tight.pushes.map_or(index, |pushes| self.emit.b.use_var(pushes.len));
         match &counted.paired {
             Some(paired) => self.pairs((tight, counted, paired), [index, first_len], &splats, rounds),
             None => self.rounds(tight, counted, [index, first_len]),
         }
-        if let Some(site) = site {
-            self.count_entries(site, rounds);
+        if let Some(site) = counted.site {
+            self.count_entries(&self.stream.loops[site], rounds);
         }
         if let Some(pushes) = &tight.pushes {
             let len = self.emit.b.ins().iadd_imm_s(first_len, rounds * counted.pushed as i64);
             self.emit.b.def_var(pushes.len, len);
-            self.emit.store(len, pushes.builder, cell(LEN));
         }
         let fuel = self.emit.b.use_var(self.fuel);
-        let fuel = self.emit.b.ins().iadd_imm_s(fuel, -cost);
+        let fuel = self.emit.b.ins().iadd_imm_s(fuel, -rounds * i64::from(counted.cost));
         self.emit.b.def_var(self.fuel, fuel);
         let again = self.int(counted.condition);
+        let room = self.room_for_group(tight, counted, limit);
+        self.emit.branch_if_all(&room, group, behind);
+        self.emit.b.seal_block(group);
+
+        self.emit.enter(behind);
+        if let Some(pushes) = &tight.pushes {
+            let len = self.emit.b.use_var(pushes.len);
+            self.emit.store(len, pushes.builder, cell(LEN));
+        }
         self.hold_for(counted.exit);
         let exit = self.blocks[&counted.exit];
-        self.emit.branch(again, head, &[], exit, &[]);
+        self.emit.branch(again, single, &[], exit, &[]);
 
         self.at = tight.start;
         self.rows.forget();
         self.references.resume(held);
         self.known = known;
         self.emit.enter(single);
+    }
+
+    /// What has to hold for a group of rounds to run. `limit` is what the index has to be less than.
+    fn room_for_group(&mut self, tight: &TightLoop, counted: &Counted, limit: Value) -> Vec<Value> {
+        let rounds = counted.group;
+        let index = self.int(counted.index);
+        let mut room = vec![self.emit.b.ins().icmp(IntCC::SignedLessThan, index, limit)];
+        let fuel = self.emit.b.use_var(self.fuel);
+        let cost = rounds * i64::from(counted.cost);
+        room.push(self.emit.b.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, fuel, cost));
+        if let Some(site) = counted.site {
+            room.extend(self.room_for_entries(&self.stream.loops[site], rounds));
+        }
+        if counted.trail > 0 {
+            room.push(self.room_for_trail(rounds as usize * counted.trail));
+        }
+        if let Some(pushes) = &tight.pushes {
+            let len = self.emit.b.use_var(pushes.len);
+            let free = self.emit.b.ins().isub(pushes.room, len);
+            let needed = rounds * counted.pushed as i64;
+            room.push(self.emit.b.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, free, needed));
+        }
+        room
     }
 
     /// Writes the rounds of a group, one after the other. The index is `first` in the first one, the builder has
