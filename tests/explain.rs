@@ -246,6 +246,25 @@ def g (x : Real) : Real = medium x + medium (2 * x) + (loop s = 0.0 for i < 9 do
     assert!(matches!(error.kind(), ErrorKind::NoSuchFunction { .. }), "{error}");
 }
 
+#[test]
+fn loops_at_one_place_are_counted() {
+    let text = "def f (x : Array Real) : Real =
+  let y = loop y = x for _ < 100 do [| y[1], -0.5 * y[0] |] in
+  y[0] + y[1]
+";
+    let engine = Engine::default();
+    let module = Module::from_source(&engine, "p.dual", text).unwrap();
+    let shown = module.explain("f").unwrap().with_sources(module.source_texts()).to_string();
+    let expected = "\nf:
+  p.dual:2:11  loop 1 of 2 here: recorded whole, one record
+  p.dual:2:11  loop 2 of 2 here: records in each round, because it makes an array of single values (p.dual:2:37)
+    2 |   let y = loop y = x for _ < 100 do [| y[1], -0.5 * y[0] |] in
+      |           ^
+";
+    assert!(shown.ends_with(expected), "{shown}");
+    assert!(shown.contains("\nSeveral loops have one place if "), "{shown}");
+}
+
 /// The types of the registers below.
 const TYPES: &str = "type t0 = array real\ntype t1 = builder real\ntype t2 = struct { real, real }
 type t3 = variant { Nil {}, Cons { real, t3 } }\n";

@@ -2,6 +2,7 @@
 
 use super::{CallExplanation, CallKind, Explanation, FunctionExplanation, LoopExplanation, Obstacle, Place, Recording};
 use crate::excerpt::SourceTexts;
+use std::collections::HashSet;
 use std::fmt;
 
 /// An explanation with the texts of the source files that its places are in: see [`Explanation::with_sources`].
@@ -32,6 +33,13 @@ impl fmt::Display for WithSources<'_> {
             "Loops and calls of `{}` as compiled; what was fused, unrolled or copied into its caller is not listed.",
             names.first().copied().unwrap_or_default()
         )?;
+        if self.explanation.functions.iter().any(has_several_at_a_place) {
+            writeln!(
+                f,
+                "Several loops have one place if a function of the prelude has them, if their function was copied into \
+                 several\ncallers, or if one is for the lengths that arrays are likely to have, and one for others."
+            )?;
+        }
         self.explanation.functions.iter().try_for_each(|function| self.function(f, function))
     }
 }
@@ -49,6 +57,19 @@ impl Item<'_> {
             Item::Call(call) => &call.place,
         }
     }
+
+    /// Whether both are loops at one place of the source.
+    fn is_beside(&self, other: &Item<'_>) -> bool {
+        let loops = matches!([self, other], [Item::Loop(_), Item::Loop(_)]);
+        loops && self.place().source.is_some() && self.place().source == other.place().source
+    }
+}
+
+/// Whether several loops are at one place of the source.
+fn has_several_at_a_place(function: &FunctionExplanation) -> bool {
+    let mut places = HashSet::new();
+    let loops = function.loops.as_deref().unwrap_or_default();
+    loops.iter().filter_map(|found| found.place.source.as_ref()).any(|place| !places.insert(place))
 }
 
 impl WithSources<'_> {
@@ -66,14 +87,22 @@ impl WithSources<'_> {
         } else if items.is_empty() {
             writeln!(f, "  no loops and no calls")?;
         }
-        for item in &items {
-            write!(f, "  {}  ", shown(item.place()))?;
-            match item {
-                Item::Loop(found) => self.recording(f, function, &found.recording)?,
-                Item::Call(call) => self.call(f, call)?,
+        for at_place in items.chunk_by(|a, b| a.is_beside(b)) {
+            for (n, item) in (1..).zip(at_place) {
+                write!(f, "  {}  ", shown(item.place()))?;
+                match item {
+                    Item::Loop(found) => {
+                        match at_place.len() {
+                            1 => write!(f, "loop: ")?,
+                            count => write!(f, "loop {n} of {count} here: ")?,
+                        }
+                        self.recording(f, function, &found.recording)?;
+                    }
+                    Item::Call(call) => self.call(f, call)?,
+                }
+                writeln!(f)?;
             }
-            writeln!(f)?;
-            if let Some((texts, place)) = self.texts.zip(item.place().source.as_ref()) {
+            if let Some((texts, place)) = self.texts.zip(at_place[0].place().source.as_ref()) {
                 write!(f, "{}", texts.excerpt(place))?;
             }
         }
@@ -87,15 +116,15 @@ impl WithSources<'_> {
         recording: &Recording,
     ) -> fmt::Result {
         match recording {
-            Recording::Straight => write!(f, "loop: recorded whole, one record"),
-            Recording::Region => write!(f, "loop: recorded whole with all that is in it, one record"),
+            Recording::Straight => write!(f, "recorded whole, one record"),
+            Recording::Region => write!(f, "recorded whole with all that is in it, one record"),
             Recording::InRegion(region) => {
                 let around = function.loops.as_ref().map(|loops| shown(&loops[*region].place));
-                write!(f, "loop: part of the record of the loop at {}", around.unwrap_or_default())
+                write!(f, "part of the record of the loop at {}", around.unwrap_or_default())
             }
-            Recording::Nothing => write!(f, "loop: no record, no real that it computes depends on an argument"),
+            Recording::Nothing => write!(f, "no record, no real that it computes depends on an argument"),
             Recording::Rounds(obstacle) => {
-                write!(f, "loop: records in each round, because ")?;
+                write!(f, "records in each round, because ")?;
                 self.obstacle(f, function, obstacle)
             }
         }
