@@ -320,8 +320,8 @@ pub use seed::{ArgumentsSeed, ValueSeed};
 pub use summary::{Shape, Summary};
 pub use typed::TypedFunction;
 pub use vm::engine::{
-    CallOptions, CancelHandle, Config, Engine, Gradient, Hessian, Hvp, Jacobian, JacobianMode, Jit, Jvp, Jvps, Limits,
-    Listener, NoSuchParameter, Stats, TangentError, TraceLine, Vjp,
+    CallOptions, CancelHandle, Config, Engine, Gradient, Hessian, Hvp, Jacobian, JacobianMode, Jit, Jvp, Jvps,
+    JvpsOfReals, Limits, Listener, NoSuchParameter, Stats, TangentError, TraceLine, Vjp,
 };
 pub use vm::explain::{
     CallExplanation, CallKind, Explanation, FunctionExplanation, LoopExplanation, Obstacle, Place, Recording,

@@ -660,6 +660,12 @@ fn directions_side_by_side_have_the_bits_of_each_alone() {
                 let alone = |tangents: &Vec<Value>| bits(&of.jvp(&args, tangents).unwrap().1);
                 let expected: Vec<Vec<u64>> = directions[..count].iter().map(alone).collect();
                 assert_eq!(found, expected, "{name} {wrt:?} {jit:?}, {count} directions");
+                let in_a_row: Vec<Vec<f64>> = directions.iter().map(|tangents| flatten(tangents)).collect();
+                let (same, tangents) = of.jvps_of_reals(&args, &in_a_row[..count]).unwrap();
+                let found: Vec<Vec<u64>> =
+                    tangents.iter().map(|reals| reals.iter().map(|x| x.to_bits()).collect()).collect();
+                assert_eq!(found, expected, "{name} {wrt:?} {jit:?}, {count} directions in a row");
+                assert_eq!(bits(&value) as Vec<u64>, bits(&same));
                 assert_eq!(bits(&value) as Vec<u64>, bits(&of.call(&args).unwrap()));
             }
         }
@@ -692,11 +698,18 @@ fn directions_of_the_wrong_shape_are_refused_and_limits_are_for_all() {
         let error = of.jvps(&args, &[right.clone(), right.clone(), wrong]).unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::Tangent(_)), "{error}");
     }
+    for wrong in [vec![], vec![1.0, 0.0], vec![1.0; 4]] {
+        let error = of.jvps_of_reals(&args, &[vec![1.0; 3], wrong.clone()]).unwrap_err();
+        let expected = format!("tangent of direction 1: expected 3 reals, found {}", wrong.len());
+        assert!(matches!(error.kind(), ErrorKind::Tangent(_)) && error.to_string().contains(&expected), "{error}");
+    }
     let once = of.jvps_with(&args, &[&right[..]], &CallOptions::default()).unwrap().stats.instructions;
     let many = vec![&right[..]; 40];
     let mut options = CallOptions::default();
     options.limits = Some(Limits { fuel: 3 * once, ..Limits::default() });
     let error = of.jvps_with(&args, &many, &options).unwrap_err();
+    assert!(error.is_limit(), "{error}");
+    let error = of.jvps_of_reals_with(&args, &[[1.0; 3]; 40], &options).unwrap_err();
     assert!(error.is_limit(), "{error}");
 }
 

@@ -4,7 +4,7 @@
 //! all correspondences move at once, and there are two directions for them, beside one for each angle.
 
 use super::input::arguments;
-use super::prepared::{Prepared, Tape, reals};
+use super::prepared::{Prepared, Tape};
 use super::{NoAnswer, Ready};
 use dualvm::{Error, Function, Module, Value};
 
@@ -17,15 +17,15 @@ pub(super) fn jacobian(module: &Module, text: &str) -> Ready {
     let (args, effort) = arguments(&function, text)?;
     let [theta, us, _] = &args[..] else { return Err(NoAnswer::Input("expected theta, us and data".to_owned())) };
     let (angles, correspondences) = (length(theta), length(us));
-    let along = |axis: usize, count: usize| (0..count).map(|n| if n == axis { 1.0 } else { 0.0 }).collect::<Vec<f64>>();
-    let direction = |theta: Vec<f64>, of_each: Vec<f64>| {
-        let of_each = Value::Tuple(of_each.into_iter().map(Value::Real).collect());
-        [Value::Reals(theta), Value::Array(vec![of_each; correspondences]), Value::Null]
-    };
     let coordinates = if correspondences == 0 { 0 } else { COORDINATES };
-    let of_coordinates = (0..coordinates).map(|n| direction(vec![0.0; angles], along(n, COORDINATES)));
-    let of_angles = (0..angles).map(|n| direction(along(n, angles), vec![0.0; COORDINATES]));
-    let directions = of_coordinates.chain(of_angles).collect();
+    let along = |axis: usize| {
+        let is_along = |real: usize| match real.checked_sub(angles) {
+            None => axis == coordinates + real,
+            Some(coordinate) => axis == coordinate % COORDINATES,
+        };
+        (0..angles + COORDINATES * correspondences).map(|real| if is_along(real) { 1.0 } else { 0.0 }).collect()
+    };
+    let directions = (0..coordinates + angles).map(along).collect();
     Ok((Box::new(Jacobian { function, args, directions, columns: Vec::new() }), effort))
 }
 
@@ -40,14 +40,13 @@ fn length(array: &Value) -> usize {
 struct Jacobian {
     function: Function,
     args: Vec<Value>,
-    directions: Vec<[Value; 3]>,
+    directions: Vec<Vec<f64>>,
     columns: Vec<Vec<f64>>,
 }
 
 impl Prepared for Jacobian {
     fn run(&mut self) -> Result<(), Error> {
-        let (_, tangents) = self.function.jvps(&self.args, &self.directions)?;
-        self.columns = tangents.iter().map(|tangent| reals([tangent])).collect();
+        (_, self.columns) = self.function.jvps_of_reals(&self.args, &self.directions)?;
         Ok(())
     }
 

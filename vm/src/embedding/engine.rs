@@ -27,7 +27,7 @@ pub use error::{RunError, TangentError};
 pub(crate) use function::Wrt;
 pub use function::{Function, NoSuchParameter};
 pub(crate) use invocation::Invocation;
-pub use report::{Gradient, Hessian, Hvp, Jacobian, Jvp, Jvps, Stats, Vjp};
+pub use report::{Gradient, Hessian, Hvp, Jacobian, Jvp, Jvps, JvpsOfReals, Stats, Vjp};
 pub(crate) use state::{Lease, RunState};
 
 use crate::bytecode::module::{FuncId, ModuleDef};

@@ -109,6 +109,18 @@ pub struct Jvps {
     pub stats: Stats,
 }
 
+/// Directional derivatives as reals in a row, and what they took.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub struct JvpsOfReals {
+    /// The function's value.
+    pub value: Value,
+    /// For each direction, how the reals in the value change in it.
+    pub tangents: Vec<Vec<f64>>,
+    /// What the call used.
+    pub stats: Stats,
+}
+
 /// A cotangent that was pulled back, and what it took.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
