@@ -88,7 +88,6 @@ pub(crate) fn write(emit: &mut Emit<'_>, code: &LoopCode) {
         .collect();
     let pushed = code.pushed.zip(layout.pushed()).map(|(register, slot)| {
         let first = emit.b.ins().uload32(UNALIGNED, slots, 4 * slot as i32);
-        // By how many iterations are left before one, what that has pushed ends there.
         let before = emit.b.ins().isub(last, count);
         let start = emit.b.ins().iadd(first, before);
         let offset = emit.b.ins().ishl_imm_u(start, 3);
@@ -152,7 +151,8 @@ struct Pushed {
     register: u16,
     /// The first slot; 0 if what is pushed is constant.
     first: Value,
-    /// Where the adjoint of what an iteration pushes ends, but for how many iterations are left before it.
+    /// The adjoint of what an iteration has pushed stands so many words behind this address as iterations are still to
+    /// run after it.
     base: Value,
 }
 
@@ -271,21 +271,21 @@ impl Iteration<'_> {
         self.fetch_lasting(emit, &mut registers, |_| true);
         if let Some(pushed @ Pushed { register, first, .. }) = pushed {
             let (address, at) = self.pushed_adjoint(emit, pushed);
+            // Without slots of their own, the constants' adjoint is read: it is 0 for them.
             let address = emit.b.ins().iadd_imm_s(address, i64::from(at));
-            // Without slots of their own, the constants' adjoint would be read: it is 0 for them.
             let address = emit.select(first, address, adjoints);
             let adjoint = emit.load(F64, address, 0);
             let none = emit.b.ins().f64const(0.0);
             registers.reals[usize::from(register)] = Some(emit.select(first, adjoint, none));
         }
         let entries = emit.b.use_var(at);
-        let before = -(entry.bytes() as i32);
+        let start = -(entry.bytes() as i32);
         for n in 0..entry.reals {
-            let value = emit.b.ins().load(F64, UNALIGNED, entries, before + entry.real(n) as i32);
+            let value = emit.b.ins().load(F64, UNALIGNED, entries, start + entry.real(n) as i32);
             registers.reals[first_real + n] = Some(value);
         }
         for n in 0..entry.ints {
-            let value = emit.b.ins().load(I64, UNALIGNED, entries, before + entry.int(n) as i32);
+            let value = emit.b.ins().load(I64, UNALIGNED, entries, start + entry.int(n) as i32);
             registers.ints[first_int + n] = Some(value);
         }
         for (inst, &lenient) in code.body.iter().zip(&lenient.products) {

@@ -447,13 +447,14 @@ impl Writer<'_, '_> {
         let ready = self.emit.b.create_block();
         self.emit.branch_if_all(&room, ready, single);
 
-        // The budget goes down as the rounds do: one test is for both.
+        // The budget goes down as the rounds do, so one test is for both: so many rounds are left where it is used up.
+        // It is found again behind the groups.
         self.emit.enter(ready);
         let budget = self.emit.b.use_var(self.budget);
-        let beyond = self.emit.b.ins().isub(left, budget);
-        let least = self.emit.int(together);
-        let stop = self.emit.b.ins().iadd_imm_s(beyond, 1);
-        let stop = self.emit.b.ins().smax(stop, least);
+        let left_at_poll = self.emit.b.ins().isub(left, budget);
+        let least = self.emit.b.ins().iadd_imm_s(left_at_poll, 1);
+        let needed = self.emit.int(together);
+        let least = self.emit.b.ins().smax(least, needed);
         self.emit.b.ins().jump(group, &[]);
 
         self.emit.b.switch_to_block(group);
@@ -464,24 +465,24 @@ impl Writer<'_, '_> {
         // How far the rounds are is written where they end only.
         let mut done = 0;
         while done < together {
-            let group = Group { at, left, done, pushed: &pushed };
+            let written = Group { at, left, done, pushed: &pushed };
             if let Some(pairs) = &pairs {
-                self.pair(number, block, pairs, (group, &hoisted, &splats));
+                self.pair(number, block, pairs, (written, &hoisted, &splats));
                 done += 2;
             } else {
-                self.round(number, block, (at, -(done + 1) * each), Trailing::Group(group), Some(&hoisted));
+                self.round(number, block, (at, -(done + 1) * each), Trailing::Group(written), Some(&hoisted));
                 done += 1;
             }
         }
         let (at, left) = self.after((at, left), together, each);
         self.emit.b.def_var(self.at, at);
         self.emit.b.def_var(counter, left);
-        let mut room = vec![self.emit.b.ins().icmp(IntCC::SignedGreaterThanOrEqual, left, stop)];
+        let mut room = vec![self.emit.b.ins().icmp(IntCC::SignedGreaterThanOrEqual, left, least)];
         room.extend(self.room_in_part(bytes));
         self.emit.branch_if_all(&room, group, behind);
         self.emit.b.seal_block(group);
         self.emit.enter(behind);
-        let budget = self.emit.b.ins().isub(left, beyond);
+        let budget = self.emit.b.ins().isub(left, left_at_poll);
         self.emit.b.def_var(self.budget, budget);
         self.rounds_on(number, left, (0, head));
 
@@ -502,7 +503,8 @@ impl Writer<'_, '_> {
         Some(self.emit.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThanOrEqual, here, bytes))
     }
 
-    /// Goes on with the rounds of a loop of one block, if there are any left after so many.
+    /// Goes on with the rounds of a loop of one block, if there are any left. So many have run that the budget doesn't
+    /// know of yet.
     fn rounds_on(&mut self, number: usize, left: Value, (done, head): (i64, Block)) {
         let again = self.emit.b.create_block();
         self.emit.branch(left, again, &[], self.starts[number], &[]);

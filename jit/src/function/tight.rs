@@ -517,7 +517,9 @@ impl Function<'_, '_> {
     }
 
     /// Writes the part of a counted loop that runs rounds in groups, from the block before the loop. `head` decides
-    /// before each round whether there is room for a group. The current block then is the one of single rounds.
+    /// before the first group and before each single round whether there is room for a group; a group's end decides on
+    /// the next one. How many elements a builder has is in memory behind the groups. The current block then is the one
+    /// of single rounds.
     fn groups(&mut self, tight: &TightLoop, counted: &Counted, head: Block) {
         // The index stays below this minus a group's length; it counts up, so only its first value can be
         // less than that of the first elements.
@@ -528,6 +530,14 @@ impl Function<'_, '_> {
             let len = held.unwrap_or_else(|| self.len(array));
             let rows = if width == 1 { len } else { self.emit.b.ins().udiv_imm_u(len, i64::from(width)) };
             let end = if by == 0 { rows } else { self.emit.b.ins().iadd_imm_s(rows, -by) };
+            limit = self.emit.b.ins().smin(limit, end);
+        }
+        if let Some(pushes) = tight.pushes.filter(|_| counted.pushed == 1) {
+            // The builder gets an element as the index goes up by one.
+            let len = self.emit.b.use_var(pushes.len);
+            let free = self.emit.b.ins().isub(pushes.room, len);
+            let first = self.int(counted.index);
+            let end = self.emit.b.ins().iadd(first, free);
             limit = self.emit.b.ins().smin(limit, end);
         }
         let zero = self.emit.int(0);
@@ -571,6 +581,7 @@ impl Function<'_, '_> {
         let fuel = self.emit.b.ins().iadd_imm_s(fuel, -rounds * i64::from(counted.cost));
         self.emit.b.def_var(self.fuel, fuel);
         let again = self.int(counted.condition);
+        // Where there is room for a group there is another round.
         let room = self.room_for_group(tight, counted, limit);
         self.emit.branch_if_all(&room, group, behind);
         self.emit.b.seal_block(group);
@@ -605,7 +616,7 @@ impl Function<'_, '_> {
         if counted.trail > 0 {
             room.push(self.room_for_trail(rounds as usize * counted.trail));
         }
-        if let Some(pushes) = &tight.pushes {
+        if let Some(pushes) = tight.pushes.filter(|_| counted.pushed > 1) {
             let len = self.emit.b.use_var(pushes.len);
             let free = self.emit.b.ins().isub(pushes.room, len);
             let needed = rounds * counted.pushed as i64;
