@@ -91,7 +91,7 @@ impl Function {
     /// let at = [[1.0, 0.0], [2.0, 0.0]].map(|[r, phi]| Value::Tuple(vec![Value::Real(r), Value::Real(phi)]));
     /// // All radii at once, and all angles: each pair moves its own point.
     /// let directions = [[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0]];
-    /// let (_, tangents) = polar.jvps_of_reals(&[at.into_iter().collect()], &directions)?;
+    /// let (_, tangents) = polar.jvps_of_reals(&[Value::Array(at.to_vec())], &directions)?;
     /// assert_eq!(tangents, [[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 2.0]]);
     /// # Ok::<(), Error>(())
     /// ```
