@@ -703,6 +703,8 @@ fn directions_of_the_wrong_shape_are_refused_and_limits_are_for_all() {
         let expected = format!("tangent of direction 1: expected 3 reals, found {}", wrong.len());
         assert!(matches!(error.kind(), ErrorKind::Tangent(_)) && error.to_string().contains(&expected), "{error}");
     }
+    let error = of.jvps_of_reals(&args[..1], &[[1.0; 3]]).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Argument(_)), "{error}");
     let once = of.jvps_with(&args, &[&right[..]], &CallOptions::default()).unwrap().stats.instructions;
     let many = vec![&right[..]; 40];
     let mut options = CallOptions::default();

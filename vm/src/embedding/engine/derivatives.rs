@@ -743,21 +743,30 @@ impl Invocation<'_> {
         Ok(JvpsOfReals { value, tangents, stats: self.state.stats() })
     }
 
-    /// Whether each direction has as many reals as derivatives are with respect to. What is wrong with the arguments is
-    /// said where they are written.
+    /// Whether each direction has as many reals as derivatives are with respect to.
     fn check_directions(&self, args: &[Value], directions: &[&[f64]]) -> Result<(), RunError> {
-        let mut flattener = self.flattener();
-        let reals = match flattener.arguments((&self.function.interface().params, &self.function.wrt), args) {
-            Ok(()) => flattener.into_reals().len(),
-            Err(FlattenError::Limit(limit)) => return Err(self.stopped(limit)),
-            Err(FlattenError::Misshapen(_)) => return Ok(()),
-        };
+        let Some(reals) = self.inputs(args)? else { return Ok(()) };
         match directions.iter().enumerate().find(|(_, direction)| direction.len() != reals) {
             None => Ok(()),
             Some((n, direction)) => {
                 let error = FlattenError::misshapen(convert::counted(reals, "real"), direction.len().to_string());
                 Err(self.without_tangents(error.inside(&format!("direction {n}"))))
             }
+        }
+    }
+
+    /// How many reals derivatives are with respect to. `None` if something is wrong with the arguments, which is said
+    /// where they are written.
+    pub(super) fn inputs(&self, args: &[Value]) -> Result<Option<usize>, RunError> {
+        let params = &self.function.interface().params;
+        if args.len() != params.len() {
+            return Ok(None);
+        }
+        let mut flattener = self.flattener();
+        match flattener.arguments((params, &self.function.wrt), args) {
+            Ok(()) => Ok(Some(flattener.into_reals().len())),
+            Err(FlattenError::Limit(limit)) => Err(self.stopped(limit)),
+            Err(FlattenError::Misshapen(_)) => Ok(None),
         }
     }
 
@@ -783,10 +792,7 @@ impl Invocation<'_> {
     }
 
     fn jacobian_by_columns(self, args: &[Value]) -> Result<Jacobian, RunError> {
-        let mut flattener = self.flattener();
-        let counted = flattener.arguments((&self.function.interface().params, &self.function.wrt), args);
-        // What is wrong with the arguments is said where they are written.
-        let inputs = counted.map_or(0, |()| flattener.into_reals().len());
+        let inputs = self.inputs(args)?.unwrap_or(0);
         let function = self.function.with_lanes(inputs.clamp(1, LANES));
         let mut run = self.of_function(&function);
         run.keep_arguments_if(inputs > run.lanes());

@@ -442,12 +442,9 @@ impl Invocation<'_> {
         Ok(vec![0.0; pattern.len()])
     }
 
-    /// Whether derivatives are with respect to as many reals as the pattern has columns. What else is wrong with the
-    /// arguments is said where they are written.
+    /// Whether derivatives are with respect to as many reals as the pattern has columns.
     fn check_inputs(&self, args: &[Value], size: [usize; 2]) -> Result<(), RunError> {
-        let mut flattener = self.flattener();
-        let counted = flattener.arguments((&self.function.interface().params, &self.function.wrt), args);
-        let inputs = counted.map_or(size[1], |()| flattener.into_reals().len());
+        let inputs = self.inputs(args)?.unwrap_or(size[1]);
         if inputs == size[1] { Ok(()) } else { Err(wrong_size(size, [None, Some(inputs)])) }
     }
 }
