@@ -523,8 +523,7 @@ impl Function<'_, '_> {
     fn groups(&mut self, tight: &TightLoop, counted: &Counted, head: Block) {
         // The index stays below this minus a group's length; it counts up, so only its first value can be
         // less than that of the first elements.
-        let bound = self.int(counted.bound);
-        let mut limit = bound;
+        let (first, mut limit) = (self.int(counted.index), self.int(counted.bound));
         for &(array, by, width) in &counted.arrays {
             let held = tight.held(array).map(|held| held.len);
             let len = held.unwrap_or_else(|| self.len(array));
@@ -536,7 +535,6 @@ impl Function<'_, '_> {
             // The builder gets an element as the index goes up by one.
             let len = self.emit.b.use_var(pushes.len);
             let free = self.emit.b.ins().isub(pushes.room, len);
-            let first = self.int(counted.index);
             let end = self.emit.b.ins().iadd(first, free);
             limit = self.emit.b.ins().smin(limit, end);
         }
@@ -544,7 +542,6 @@ impl Function<'_, '_> {
         let limit = self.emit.b.ins().smax(limit, zero);
         let rounds = counted.group;
         let limit = self.emit.b.ins().iadd_imm_s(limit, 1 - rounds);
-        let first = self.int(counted.index);
         let least = counted.arrays.iter().map(|&(_, by, _)| -by).fold(0, i64::max);
         let limit = match self.emit.constant(first) {
             Some(first) if first >= least => limit,
