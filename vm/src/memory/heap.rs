@@ -137,7 +137,13 @@ pub(crate) struct Heap {
     pool: Arc<SlabPool>,
     limits: HeapLimits,
     top: *mut u64,
+    /// How far objects may reach from `top` on: to the end of the slab, or less far if no more may be allocated. So who
+    /// makes an object asks for one limit.
     end: *mut u64,
+    /// The end of the slab's memory.
+    slab_end: *mut u64,
+    /// What is between here and `top` is not in `allocated` yet.
+    counted_to: *mut u64,
     number: u64,
     /// In the order of their serial numbers; objects are made in the last one.
     slabs: Vec<HeapSlab>,
@@ -153,9 +159,9 @@ pub(crate) struct Heap {
     spare: Option<Slab>,
     large: Vec<Large>,
     large_bytes: u64,
-    /// Bytes allocated since the run began.
+    /// Bytes allocated since the run began, up to `counted_to`.
     allocated: u64,
-    /// `allocated` at the last evacuation.
+    /// What was allocated at the last evacuation.
     evacuated_at: u64,
     threshold: u64,
     peak: u64,
@@ -183,8 +189,6 @@ impl Heap {
     // Where native code finds fields.
     pub(crate) const TOP: usize = offset_of!(Heap, top);
     pub(crate) const END: usize = offset_of!(Heap, end);
-    pub(crate) const ALLOCATED: usize = offset_of!(Heap, allocated);
-    pub(crate) const ALLOCATED_MAX: usize = offset_of!(Heap, limits.allocated_bytes);
 
     pub(crate) fn new(pool: Arc<SlabPool>) -> Self {
         Heap {
@@ -192,6 +196,8 @@ impl Heap {
             limits: HeapLimits { allocated_bytes: u64::MAX, live_bytes: u64::MAX },
             top: std::ptr::null_mut(),
             end: std::ptr::null_mut(),
+            slab_end: std::ptr::null_mut(),
+            counted_to: std::ptr::null_mut(),
             number: HEAPS.fetch_add(1, Ordering::Relaxed),
             slabs: Vec::new(),
             slab_serial: 0,
@@ -233,9 +239,9 @@ impl Heap {
         // Where memory is short, a quarter of what is left.
         let short = (self.limits.live_bytes.saturating_sub(self.level_held) / 4).max(SLAB_BYTES as u64);
         let due = THRESHOLD_MIN.max(2 * self.level_held).min(short);
-        if self.allocated - self.level_evacuated_at > due && !self.paused {
+        if self.allocated() - self.level_evacuated_at > due && !self.paused {
             self.evacuate(roots)?;
-            (self.level_evacuated_at, self.level_held) = (self.allocated, self.held());
+            (self.level_evacuated_at, self.level_held) = (self.allocated(), self.held());
         }
         Ok(())
     }
@@ -253,7 +259,7 @@ impl Heap {
             self.give_memory_back();
         }
         self.large_bytes = 0;
-        (self.top, self.end) = (std::ptr::null_mut(), std::ptr::null_mut());
+        self.close_slab();
         (self.slab_serial, self.large_serial, self.floor) = (0, 0, GROUND);
         (self.account, self.shared) = (std::ptr::null(), false);
     }
@@ -307,20 +313,21 @@ impl Heap {
             }
             self.pool.give_back_block(large.block);
         }
-        let null = std::ptr::null_mut();
-        (self.top, self.end) = match self.slabs.last() {
-            Some(last) if last.serial == floor.slab && floor.top <= last.end() => (floor.top, last.end()),
-            _ => (null, null),
-        };
-        (self.allocated, self.evacuated, self.peak) = (mark.allocated, mark.evacuated, mark.peak);
+        match self.slabs.last() {
+            Some(last) if last.serial == floor.slab && floor.top <= last.end() => self.go_on(floor.top, last.end()),
+            _ => self.close_slab(),
+        }
+        self.set_allocated(mark.allocated);
+        (self.evacuated, self.peak) = (mark.evacuated, mark.peak);
         (self.level_evacuated_at, self.level_held) = (mark.level_evacuated_at, mark.level_held);
         self.count_from_here(0);
     }
 
     /// What the heap holds now, to which [`Heap::cut`] goes back.
     pub(crate) fn mark(&self) -> Mark {
-        let Heap { allocated, evacuated, level_evacuated_at, level_held, .. } = *self;
-        Mark { floor: self.top_floor(), allocated, evacuated, peak: self.peak(), level_evacuated_at, level_held }
+        let Heap { evacuated, level_evacuated_at, level_held, .. } = *self;
+        let (floor, allocated, peak) = (self.top_floor(), self.allocated(), self.peak());
+        Mark { floor, allocated, evacuated, peak, level_evacuated_at, level_held }
     }
 
     /// Has everything stay where it is that is there now, until the run is released. Returns what [`Heap::cut`] goes
@@ -355,12 +362,12 @@ impl Heap {
             large: std::mem::take(&mut self.large),
             large_bytes: std::mem::take(&mut self.large_bytes),
             top: self.top,
-            end: self.end,
+            end: self.slab_end,
             held,
             peak,
-            allocated: self.allocated,
+            allocated: self.allocated(),
         };
-        (self.top, self.end) = (std::ptr::null_mut(), std::ptr::null_mut());
+        self.close_slab();
         left
     }
 
@@ -368,11 +375,12 @@ impl Heap {
     pub(crate) fn absorb(&mut self, left: EndedHeap) {
         self.peak = self.peak.max(self.held() + left.peak);
         // What the execution left may be garbage, all of it.
-        let since = self.allocated - self.evacuated_at + left.held;
-        self.allocated += left.allocated;
+        let since = self.allocated() - self.evacuated_at + left.held;
+        let allocated = self.allocated() + left.allocated;
+        self.set_allocated(allocated);
         // It has drawn on the account for them.
-        self.limits.allocated_bytes = self.limits.allocated_bytes.saturating_add(left.allocated);
-        self.evacuated_at = self.allocated.saturating_sub(since);
+        self.set_allocated_max(self.limits.allocated_bytes.saturating_add(left.allocated));
+        self.evacuated_at = allocated.saturating_sub(since);
         for mut one in left.slabs {
             self.slab_serial += 1;
             one.serial = self.slab_serial;
@@ -380,7 +388,7 @@ impl Heap {
             let last = self.slabs.len() - 1;
             self.stamp(last);
             // The last slab is the one that objects are made in, because floors go by the order of slabs.
-            (self.top, self.end) = (left.top, left.end);
+            self.go_on(left.top, left.end);
         }
         for mut large in left.large {
             self.large_serial += 1;
@@ -430,7 +438,7 @@ impl Heap {
 
     /// Waits until twice as much was allocated as there is now, with `more` bytes that an evacuation visits.
     fn count_from_here(&mut self, more: u64) {
-        self.evacuated_at = self.allocated;
+        self.evacuated_at = self.allocated();
         self.threshold = THRESHOLD_MIN.max(2 * (self.held() + more));
     }
 
@@ -440,8 +448,46 @@ impl Heap {
     }
 
     /// Bytes allocated since the run began.
+    #[inline(always)]
     pub(crate) fn allocated(&self) -> u64 {
-        self.allocated
+        self.allocated + (self.top.addr() - self.counted_to.addr()) as u64
+    }
+
+    /// Says how many bytes were allocated since the run began.
+    fn set_allocated(&mut self, bytes: u64) {
+        (self.allocated, self.counted_to) = (bytes, self.top);
+        self.bound_end();
+    }
+
+    /// How many bytes may be allocated in a run, other executions' not counted.
+    pub(crate) fn allocated_max(&self) -> u64 {
+        self.limits.allocated_bytes
+    }
+
+    /// Says how many that are.
+    pub(crate) fn set_allocated_max(&mut self, bytes: u64) {
+        self.limits.allocated_bytes = bytes;
+        self.bound_end();
+    }
+
+    /// Finds out how far objects may reach.
+    fn bound_end(&mut self) {
+        let left = self.limits.allocated_bytes.saturating_sub(self.allocated()) / 8;
+        let room = (self.slab_end.addr() - self.top.addr()) / 8;
+        // SAFETY: it is as far as the slab's end at most.
+        self.end = unsafe { self.top.add(room.min(left as usize)) };
+    }
+
+    /// Makes objects between these places of a slab from now on.
+    fn go_on(&mut self, top: *mut u64, slab_end: *mut u64) {
+        let allocated = self.allocated();
+        (self.top, self.slab_end) = (top, slab_end);
+        self.set_allocated(allocated);
+    }
+
+    /// Makes no more objects in the last slab.
+    fn close_slab(&mut self) {
+        self.go_on(std::ptr::null_mut(), std::ptr::null_mut());
     }
 
     /// The most memory held at one time, in whole slabs.
@@ -484,18 +530,15 @@ impl Heap {
         }
     }
 
-    pub(crate) fn limits(&mut self) -> &mut HeapLimits {
-        &mut self.limits
-    }
-
     /// Gets leave to have allocated as much as it has.
     fn check_allocated(&mut self) -> Result<(), Limit> {
-        let over = self.allocated.saturating_sub(self.limits.allocated_bytes);
+        let over = self.allocated().saturating_sub(self.limits.allocated_bytes);
         if over == 0 {
             return Ok(());
         }
         let account = self.shared_account().ok_or(Limit::AllocatedBytes)?;
-        self.limits.allocated_bytes += account.draw_allocation(over).ok_or(Limit::AllocatedBytes)?;
+        let drawn = account.draw_allocation(over).ok_or(Limit::AllocatedBytes)?;
+        self.set_allocated_max(self.limits.allocated_bytes + drawn);
         Ok(())
     }
 
@@ -510,11 +553,9 @@ impl Heap {
         roots: Roots<'_>,
     ) -> Result<Ref, Limit> {
         let free = (self.end.addr() - self.top.addr()) / 8;
-        let bytes = 8 * words as u64;
-        if words > free || words > LARGE_WORDS || self.allocated + bytes > self.limits.allocated_bytes {
+        if words > free || words > LARGE_WORDS {
             return self.allocate_slowly(header, words, reserved, roots);
         }
-        self.allocated += bytes;
         let object = self.top;
         // SAFETY: `words` words from `top` on are free and belong to the current slab.
         unsafe {
@@ -529,13 +570,14 @@ impl Heap {
     #[inline(never)]
     fn allocate_slowly(&mut self, header: u64, words: usize, reserved: u64, roots: Roots<'_>) -> Result<Ref, Limit> {
         let bytes = (words as u64).checked_mul(8).ok_or(Limit::LiveBytes)?;
-        self.allocated = self.allocated.checked_add(bytes).ok_or(Limit::AllocatedBytes)?;
+        // It is counted before it is made.
+        self.set_allocated(self.allocated().checked_add(bytes).ok_or(Limit::AllocatedBytes)?);
         self.check_allocated()?;
         // The account knows the stacks of all executions.
         let reserved = if self.shared { 0 } else { reserved };
         let needed = reserved.saturating_add(bytes.max(SLAB_BYTES as u64));
         let too_much = |heap: &Self| heap.held_by_all().saturating_add(needed) > heap.limits.live_bytes;
-        let since = self.allocated - self.evacuated_at;
+        let since = self.allocated() - self.evacuated_at;
         if !self.paused && (too_much(self) || since > self.threshold) {
             if too_much(self) && self.evacuated && since < self.held() / 16 {
                 // Nearly everything lives: evacuating again and again would only delay the end.
@@ -567,13 +609,13 @@ impl Heap {
             self.changed(bytes as i64);
             return Ok(object);
         }
-        if words > (self.end.addr() - self.top.addr()) / 8 {
+        if words > (self.slab_end.addr() - self.top.addr()) / 8 {
             self.open_slab()?;
         }
         let object = self.top;
         // SAFETY: a slab has room for every object that isn't large.
         unsafe {
-            self.top = object.add(words);
+            self.go_on(object.add(words), self.slab_end);
             *object = header;
             set_owner(object, Owner::NOBODY);
         }
@@ -601,7 +643,7 @@ impl Heap {
         let slab = self.spare.take().or_else(|| self.pool.take()).ok_or(Limit::AddressSpace)?;
         self.slab_serial += 1;
         let one = HeapSlab { slab, serial: self.slab_serial };
-        (self.top, self.end) = (one.objects(), one.end());
+        self.go_on(one.objects(), one.end());
         self.slabs.push(one);
         self.stamp(self.slabs.len() - 1);
         self.changed(SLAB_BYTES as i64);

@@ -35,12 +35,8 @@ pub const REFS_END: i32 = offset_of!(Worker, stacks.refs_end) as i32;
 pub const NATIVE_LIMIT: i32 = offset_of!(Worker, stacks.native_limit) as i32;
 /// Where the next object begins (address).
 pub const HEAP_TOP: i32 = (offset_of!(Worker, exec.heap) + Heap::TOP) as i32;
-/// The end of the slab that objects are made in (address).
+/// How far objects may reach: to the end of their slab, or less far if no more may be allocated (address).
 pub const HEAP_END: i32 = (offset_of!(Worker, exec.heap) + Heap::END) as i32;
-/// Bytes allocated so far (`u64`).
-pub const HEAP_ALLOCATED: i32 = (offset_of!(Worker, exec.heap) + Heap::ALLOCATED) as i32;
-/// Bytes that may be allocated (`u64`).
-pub const HEAP_ALLOCATED_MAX: i32 = (offset_of!(Worker, exec.heap) + Heap::ALLOCATED_MAX) as i32;
 /// Where the next record begins (address).
 pub const TAPE_TOP: i32 = (offset_of!(Worker, exec.tape) + Tape::TOP) as i32;
 /// The end of the slab that records are written to (address).

@@ -201,7 +201,8 @@ impl Worker {
             (*self.exec.meter).settle(self.exec.fuel);
             self.exec.fuel = 0;
             let allocated = self.exec.heap.allocated();
-            let drawn = std::mem::replace(&mut self.exec.heap.limits().allocated_bytes, allocated);
+            let drawn = self.exec.heap.allocated_max();
+            self.exec.heap.set_allocated_max(allocated);
             self.exec.account().return_allocation(drawn.saturating_sub(allocated));
         }
     }
@@ -340,7 +341,7 @@ impl Worker {
         self.leave_rooms(&rooms);
         info.workers.take_stacks(self);
         let exec = &mut self.exec;
-        let drawn = exec.heap.limits().allocated_bytes;
+        let drawn = exec.heap.allocated_max();
         account.rerun_ended(exec.heap.allocated(), drawn);
         exec.detach();
         outcome

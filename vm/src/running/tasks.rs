@@ -293,7 +293,8 @@ impl Worker {
         // SAFETY: promised by the caller.
         let (account, used_here) = unsafe { (self.exec.account(), self.exec.meter().used(self.exec.fuel)) };
         let allocated = self.exec.heap.allocated();
-        let allocated_max = std::mem::replace(&mut self.exec.heap.limits().allocated_bytes, allocated);
+        let allocated_max = self.exec.heap.allocated_max();
+        self.exec.heap.set_allocated_max(allocated);
         account.open(
             allocated_max - allocated,
             self.exec.heap.held_by_all() + self.stacks.bytes,
@@ -333,7 +334,7 @@ impl Worker {
         let waiting = if self.exec.computes { self.exec.lines.bytes() } else { 0 };
         self.exec.heap.set_beside(info.constants.held() + waiting);
         let by_reruns = account.rerun_allocated() - before.rerun_allocated;
-        self.exec.heap.limits().allocated_bytes = before.allocated_max.saturating_sub(by_reruns);
+        self.exec.heap.set_allocated_max(before.allocated_max.saturating_sub(by_reruns));
     }
 
     /// Goes back to before the fork, and on without other executions.
@@ -349,7 +350,7 @@ impl Worker {
         };
         info.run_alone();
         info.account.start_over(before.used, before.rerun_allocated);
-        self.exec.heap.limits().allocated_bytes = before.allocated_max;
+        self.exec.heap.set_allocated_max(before.allocated_max);
         self.exec.fuel = 0;
         self.exec.heap.cut(&before.heap);
         // SAFETY: the task that forked has gone on from the fork, which has failed.

@@ -218,7 +218,7 @@ impl<'a> Invocation<'a> {
         match &self.kept {
             Some(kept) => {
                 heap.cut(&kept.heap);
-                heap.limits().allocated_bytes = allocated_bytes;
+                heap.set_allocated_max(allocated_bytes);
             }
             None => heap.begin(HeapLimits { allocated_bytes, live_bytes }, account),
         }

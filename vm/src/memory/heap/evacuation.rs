@@ -37,7 +37,7 @@ impl Heap {
         let (young, floor) = (self.young(), self.floor);
         let first = self.slabs.partition_point(|one| one.serial <= floor.slab);
         let filled = self.slabs.len();
-        (self.top, self.end) = (std::ptr::null_mut(), std::ptr::null_mut());
+        self.close_slab();
         // Out of memory or time half-way: the run is over, its objects are freed together.
         let cells = roots.kept.as_ref().map_or(0, |kept| kept.young_bytes());
         let roots = roots.frames.iter_mut().chain(roots.kept.into_iter().flat_map(Kept::young));
@@ -106,8 +106,22 @@ impl Heap {
         taken.collect()
     }
 
-    /// Copies what references lead to of the young objects, to the slabs from where the scan begins.
+    /// Copies what references lead to of the young objects, to the slabs from where the scan begins. Nothing is counted
+    /// as allocated for that.
     fn copy_reachable<'r>(
+        &mut self,
+        young: Young,
+        roots: impl Iterator<Item = &'r mut Ref>,
+        scan: Scan,
+        watch: &Watch<'_>,
+    ) -> Result<(), Limit> {
+        let allocated = self.allocated();
+        let outcome = self.copy_from(young, roots, scan, watch);
+        self.set_allocated(allocated);
+        outcome
+    }
+
+    fn copy_from<'r>(
         &mut self,
         young: Young,
         roots: impl Iterator<Item = &'r mut Ref>,
@@ -182,8 +196,8 @@ impl Heap {
             let size = size_of_object(object);
             // What is borrowed may begin where the slab ends: then it would be no distance away.
             let room = size + usize::from(is_borrowed(header));
-            if room > (self.end.addr() - self.top.addr()) / 8 {
-                if self.top < self.end {
+            if room > (self.slab_end.addr() - self.top.addr()) / 8 {
+                if self.top < self.slab_end {
                     // A zero word ends the objects of a slab.
                     *self.top = 0;
                 }

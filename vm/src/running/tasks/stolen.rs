@@ -56,7 +56,7 @@ impl Worker {
         }
         self.leave_rooms(&rooms);
         meter.settle(self.exec.fuel);
-        account.return_allocation(self.exec.heap.limits().allocated_bytes.saturating_sub(self.exec.heap.allocated()));
+        account.return_allocation(self.exec.heap.allocated_max().saturating_sub(self.exec.heap.allocated()));
         self.exec.heap.share(false);
         let (trace, lines) = (std::mem::take(&mut self.exec.trace), std::mem::take(&mut self.exec.lines));
         let (heap, tape, tasks) = (self.exec.heap.leave(), self.exec.tape.leave(account), self.exec.tasks);
