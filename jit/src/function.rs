@@ -92,7 +92,11 @@ struct Function<'e, 'a> {
     words: Vec<Variable>,
     ints: Vec<Variable>,
     fuel: Variable,
+    /// What numbers of fuel were counted from, and how much less they are.
+    fuel_counted: BTreeMap<Value, (Value, i64)>,
     late: LateLoads,
+    /// The registers that hold chains which no other one holds, with the words of their cells.
+    own_chains: BTreeMap<u16, usize>,
     references: References<'e>,
     known: Known,
     /// What is known where blocks begin, by number of the block.
@@ -190,7 +194,9 @@ impl<'e, 'a> Function<'e, 'a> {
             words,
             ints,
             fuel,
+            fuel_counted: BTreeMap::new(),
             late: LateLoads::new(stream.reals),
+            own_chains: chains::own_chains(stream, graph),
             references,
             known: Known::default(),
             known_at: BTreeMap::new(),
@@ -295,6 +301,9 @@ impl<'e, 'a> Function<'e, 'a> {
             }
         }
         self.fetch_fuel();
+        if let Some(entry) = self.request.entry {
+            self.fetch_own_chains(entry);
+        }
         let entry = self.request.entry.unwrap_or_default();
         self.hold_for(entry);
         let first = self.blocks[&entry];
@@ -332,7 +341,11 @@ impl<'e, 'a> Function<'e, 'a> {
     fn count(&mut self, cost: u32) {
         if cost > 0 {
             let fuel = self.emit.b.use_var(self.fuel);
-            let left = self.emit.b.ins().iadd_imm_s(fuel, -i64::from(cost));
+            // What no one reads of the numbers in between takes no code.
+            let (from, counted) = self.fuel_counted.get(&fuel).copied().unwrap_or((fuel, 0));
+            let cost = counted + i64::from(cost);
+            let left = self.emit.b.ins().iadd_imm_s(from, -cost);
+            self.fuel_counted.insert(left, (from, cost));
             self.emit.b.def_var(self.fuel, left);
         }
     }
