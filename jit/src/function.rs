@@ -178,9 +178,10 @@ impl<'e, 'a> Function<'e, 'a> {
         let words = declare(if request.mode.is_recording() { stream.reals } else { 0 }, I64);
         let ints = declare(stream.ints, I64);
         let fuel = emit.b.declare_var(I64);
-        let references = References::new(emit, stream, graph);
         let constants = Constants::new(stream);
         let tight = tight::loops(stream, &starts(&graph.blocks), &constants, request.mode.depth());
+        let mut references = References::new(emit, stream, graph, &tight);
+        let own_chains = references.liveness().map(|live| chains::own_chains(stream, live)).unwrap_or_default();
         let blocks = graph.blocks.iter().map(|block| (block.start, emit.b.create_block())).collect();
         let unwind = emit.cold_block();
         emit.b.append_block_param(unwind, I32);
@@ -196,7 +197,7 @@ impl<'e, 'a> Function<'e, 'a> {
             fuel,
             fuel_counted: BTreeMap::new(),
             late: LateLoads::new(stream.reals),
-            own_chains: chains::own_chains(stream, graph),
+            own_chains,
             references,
             known: Known::default(),
             known_at: BTreeMap::new(),
@@ -453,6 +454,7 @@ impl<'e, 'a> Function<'e, 'a> {
         if !late::may_wait(&form) {
             self.load_late();
         }
+        self.store_references(inst);
         if inst.ends_block() {
             inst.for_each_target(stream, |target| self.lead_to(inst, target));
         }

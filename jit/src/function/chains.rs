@@ -3,7 +3,6 @@
 //! A chain that only one register of one function ever holds needs no object that says where its first and its last
 //! cell are: the register holds the last cell, whose open field leads to the first one.
 
-use super::graph::Graph;
 use super::heap::words_of;
 use super::liveness::Liveness;
 use super::{Function, cell};
@@ -17,7 +16,7 @@ use std::collections::BTreeMap;
 
 /// The registers that hold chains which no other one holds, with the words of their cells. All cells of such a register
 /// are of one size, and what is finished is not read again.
-pub(super) fn own_chains(stream: &Stream, graph: &Graph) -> BTreeMap<u16, usize> {
+pub(super) fn own_chains(stream: &Stream, live: &mut Liveness<'_>) -> BTreeMap<u16, usize> {
     let mut words = BTreeMap::new();
     for inst in &stream.code {
         if let Form::ChainPush { dst, chain, site } = inst.form()
@@ -51,7 +50,6 @@ pub(super) fn own_chains(stream: &Stream, graph: &Graph) -> BTreeMap<u16, usize>
         });
     }
     finished.retain(|(_, chain)| words.contains_key(chain));
-    let Some(mut live) = Liveness::new(stream, graph, Bank::Ref, |_, _| false) else { return BTreeMap::new() };
     for (at, chain) in finished {
         if live.is_live(at, Position(at.0 + 1), chain) {
             words.remove(&chain);
@@ -169,21 +167,13 @@ impl Function<'_, '_> {
         self.emit.store(tail, last, open);
         self.emit.b.ins().jump(done, &[first.into()]);
         self.emit.enter(done);
-        // The register keeps nothing alive.
-        let nothing = self.emit.int(0);
-        self.emit.store(nothing, self.bases.refs, cell(chain.index()));
         self.set_reference(dst.0, result);
     }
 
     /// Takes over from the interpreter, which goes by a chain's object, what is open at a position.
     pub(super) fn fetch_own_chains(&mut self, entry: Position) {
-        if self.own_chains.is_empty() {
-            return;
-        }
-        let live = Liveness::new(self.stream, self.graph, Bank::Ref, |_, _| false);
-        let mut live = live.expect("it was found out for the same stream");
         for (register, words) in self.own_chains.clone() {
-            if !live.is_live(entry, entry, register) {
+            if self.references.liveness().is_none_or(|live| !live.is_live(entry, entry, register)) {
                 continue;
             }
             let at = cell(register.into());

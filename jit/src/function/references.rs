@@ -1,16 +1,22 @@
 //! References in machine registers.
 //!
-//! A reference stands in its cell of the frame from the instruction that writes it, where the heap's evacuation finds
-//! and changes it. What was loaded from there, or stored, is good until objects may move, and is held in a variable
-//! until then: over blocks, round loops, and over allocations, which move objects on their rare way only and fetch
-//! there again what is read later on.
+//! Each has a cell in the frame, where the heap's evacuation finds and changes it. What was loaded from there, or
+//! written, is good until objects may move, and is held in a variable until then: over blocks, round loops, and over
+//! allocations, which move objects on their rare way only and fetch there again what is read later on.
 //!
-//! Which registers are held where a block begins is found out before code is written. It is never relied on: where a
-//! block leads to another, what that takes for held and isn't is loaded.
+//! What is written waits in its variable for the first instruction that may move objects, or looks at the frame itself:
+//! many references, as a list's rests in a loop over it, have been followed by others by then, or are read no more. On
+//! the rare way of an allocation all that waits is stored, and waits on, on the other way. A cell whose register waits
+//! has an older reference, which evacuation follows, too, or null.
+//!
+//! Which registers are held, and which wait, where a block begins is found out before code is written. It is never
+//! relied on: where a block leads to another, what that takes for held and isn't is loaded, and what waits here and
+//! not there is stored.
 
 use super::graph::Graph;
 use super::heap::words_of;
 use super::liveness::{Liveness, STEPS_MAX};
+use super::tight::TightLoop;
 use super::{Function, cell};
 use crate::bit_set::BitSet;
 use crate::emit::Emit;
@@ -19,7 +25,7 @@ use cranelift_codegen::ir::types::I64;
 use cranelift_frontend::Variable;
 use dualvm_vm::isa::Bank;
 use dualvm_vm::native::layout::{ARRAY_HEADER, LARGE_WORDS};
-use dualvm_vm::native::{Form, Inst, Position, RefReg, Stream};
+use dualvm_vm::native::{Form, Inst, Position, Pure, RefReg, Stream};
 use std::collections::BTreeMap;
 
 /// No more references than this are fetched again where an allocation has moved objects.
@@ -37,9 +43,89 @@ pub(super) struct References<'e> {
     /// one.
     bases: Vec<Option<Variable>>,
     held: BitSet,
-    /// The registers that are held where each block begins, and what is read later on; `None` if finding it out takes
-    /// too long, and then references are held in a block and over no allocation.
-    over_blocks: Option<(Vec<BitSet>, Liveness<'e>)>,
+    /// The registers that wait. All of them are held.
+    waiting: BitSet,
+    /// `None` if finding it out takes too long. Then references are held in a block and over no allocation, and don't
+    /// wait.
+    over_blocks: Option<OverBlocks<'e>>,
+}
+
+/// What is found out of references before code is written.
+struct OverBlocks<'e> {
+    /// The registers that are held where each block begins, and those that wait there.
+    held: Vec<BitSet>,
+    waiting: Vec<BitSet>,
+    /// What is read later on before all references are loaded again.
+    soon: Liveness<'e>,
+    /// What is read later on.
+    live: Liveness<'e>,
+}
+
+impl<'e> OverBlocks<'e> {
+    fn new(stream: &'e Stream, graph: &'e Graph, tight: &BTreeMap<Position, TightLoop>) -> Option<Self> {
+        let soon = Liveness::new(stream, graph, Bank::Ref, forgets)?;
+        let live = Liveness::new(stream, graph, Bank::Ref, |_, _| false)?;
+        let held = held_at_starts(stream, graph, &soon)?;
+        let waiting = waiting_at_starts(stream, graph, (&held, &live), tight)?;
+        Some(OverBlocks { held, waiting, soon, live })
+    }
+}
+
+/// Whether all that waits is stored before an instruction: whether it may move objects, but on the rare way of an
+/// allocation, or code that it runs looks at the frame.
+fn stores(stream: &Stream, inst: &Inst) -> bool {
+    match inst.form() {
+        Form::New { .. } | Form::Pack { .. } | Form::ChainPush { .. } => forgets(stream, inst),
+        // What a frame is left with nobody finds.
+        Form::Ret { .. } | Form::TailCall { .. } | Form::TailCallClosure { .. } | Form::Trap { .. } => false,
+        Form::Pure(Pure::KeptObject { .. } | Pure::KeptElem { .. } | Pure::KeptIElem { .. }) => true,
+        Form::Pure(_)
+        | Form::Mov { .. }
+        | Form::PMov { .. }
+        | Form::Const { .. }
+        | Form::Passive { .. }
+        | Form::PSelect { .. }
+        | Form::Jump { .. }
+        | Form::Branch { .. }
+        | Form::CheckedJump { .. }
+        | Form::CheckedBranch { .. }
+        | Form::BackJump { .. }
+        | Form::BackBranch { .. }
+        | Form::Switch { .. }
+        | Form::Field { .. }
+        | Form::IField { .. }
+        | Form::PField { .. }
+        | Form::Payload { .. }
+        | Form::IPayload { .. }
+        | Form::PPayload { .. }
+        | Form::FieldPart { .. }
+        | Form::VariantTag { .. }
+        | Form::Len { .. }
+        | Form::Elem { .. }
+        | Form::PrimalElem { .. }
+        | Form::IElem { .. }
+        | Form::PElem { .. }
+        | Form::Row { .. }
+        | Form::SameLen { .. }
+        | Form::SameShape { .. }
+        | Form::Push { .. }
+        | Form::PrimalPush { .. }
+        | Form::IPush { .. }
+        | Form::PPush { .. }
+        | Form::Get { .. }
+        | Form::PrimalGet { .. }
+        | Form::IGet { .. }
+        | Form::PGet { .. }
+        | Form::Put { .. }
+        | Form::PrimalPut { .. }
+        | Form::IPut { .. }
+        | Form::PPut { .. }
+        | Form::Finish { .. }
+        | Form::ChainNew { .. }
+        | Form::ChainFinish { .. }
+        | Form::SegmentEnd { .. } => false,
+        _ => true,
+    }
 }
 
 /// Whether all references are loaded again after an instruction.
@@ -158,9 +244,70 @@ fn held_at_starts(stream: &Stream, graph: &Graph, live: &Liveness<'_>) -> Option
     Some(held)
 }
 
-/// What a block makes of the registers that are held.
+/// The registers that may wait where each block begins: forward dataflow. They are held there, and read later on. None
+/// waits at the head of a tight loop, in which no reference changes.
+fn waiting_at_starts(
+    stream: &Stream,
+    graph: &Graph,
+    (held, live): (&[BitSet], &Liveness<'_>),
+    tight: &BTreeMap<Position, TightLoop>,
+) -> Option<Vec<BitSet>> {
+    let words = stream.refs.div_ceil(64);
+    let blocks = graph.blocks.len();
+    let mut after = vec![Vec::new(); blocks];
+    for (number, before) in graph.before.iter().enumerate() {
+        before.iter().for_each(|&earlier| after[earlier].push(number));
+    }
+    // What may wait at a start at all, and what a block makes of it.
+    let mut at_most = Vec::with_capacity(blocks);
+    let mut left = Vec::with_capacity(blocks);
+    for (number, block) in graph.blocks.iter().enumerate() {
+        let mut here = held[number].clone();
+        here.keep_all(live.at_start(number));
+        if tight.contains_key(&block.start) {
+            here.clear();
+        }
+        at_most.push(here);
+        let mut leaves = Leaves { forgets: false, held: BitSet::new(stream.refs) };
+        for at in graph.positions(number) {
+            let inst = &stream.code[at.index()];
+            if stores(stream, inst) {
+                leaves.forgets = true;
+                leaves.held.clear();
+            }
+            inst.for_each_reg(stream, |reg, def| {
+                if reg.bank == Bank::Ref && def {
+                    leaves.held.insert(reg.index.into());
+                }
+            });
+        }
+        left.push(leaves);
+    }
+    let mut waiting = vec![BitSet::new(stream.refs); blocks];
+    let mut work: Vec<usize> = (0..blocks).rev().collect();
+    let mut queued = vec![true; blocks];
+    let mut steps = 0;
+    while let Some(number) = work.pop() {
+        queued[number] = false;
+        let out = left[number].after(&waiting[number]);
+        for &later in &after[number] {
+            let mut there = out.clone();
+            there.keep_all(&at_most[later]);
+            if waiting[later].add_all(&there) && !std::mem::replace(&mut queued[later], true) {
+                work.push(later);
+            }
+        }
+        steps += words * (1 + after[number].len());
+        if steps > STEPS_MAX {
+            return None;
+        }
+    }
+    Some(waiting)
+}
+
+/// What a block makes of the registers that are held, or wait.
 struct Leaves {
-    /// Whether those that were held before aren't any more.
+    /// Whether those that were so before aren't any more.
     forgets: bool,
     held: BitSet,
 }
@@ -176,13 +323,13 @@ impl Leaves {
 }
 
 impl<'e> References<'e> {
-    pub(super) fn new(emit: &mut Emit<'_>, stream: &'e Stream, graph: &'e Graph) -> Self {
-        let over_blocks = if stream.refs > 0 {
-            Liveness::new(stream, graph, Bank::Ref, forgets)
-                .and_then(|live| Some((held_at_starts(stream, graph, &live)?, live)))
-        } else {
-            None
-        };
+    pub(super) fn new(
+        emit: &mut Emit<'_>,
+        stream: &'e Stream,
+        graph: &'e Graph,
+        tight: &BTreeMap<Position, TightLoop>,
+    ) -> Self {
+        let over_blocks = if stream.refs > 0 { OverBlocks::new(stream, graph, tight) } else { None };
         let mut bases = vec![None; stream.refs];
         for inst in &stream.code {
             if let Some(array) = read_elements(inst) {
@@ -193,14 +340,23 @@ impl<'e> References<'e> {
             variables: (0..stream.refs).map(|_| emit.b.declare_var(I64)).collect(),
             bases,
             held: BitSet::new(stream.refs),
+            waiting: BitSet::new(stream.refs),
             over_blocks,
         }
+    }
+
+    /// What is read later on of references, if that has been found out.
+    pub(super) fn liveness(&mut self) -> Option<&mut Liveness<'e>> {
+        self.over_blocks.as_mut().map(|over_blocks| &mut over_blocks.live)
     }
 
     /// Begins a block.
     pub(super) fn enter(&mut self, block: usize) {
         match &self.over_blocks {
-            Some((held, _)) => self.held.clone_from(&held[block]),
+            Some(OverBlocks { held, waiting, .. }) => {
+                self.held.clone_from(&held[block]);
+                self.waiting.clone_from(&waiting[block]);
+            }
             None => self.held.clear(),
         }
     }
@@ -222,10 +378,21 @@ impl<'e> References<'e> {
 
     /// The registers that aren't held here but where a block begins.
     fn missing(&self, block: usize) -> Vec<u16> {
-        let Some((held, _)) = &self.over_blocks else { return Vec::new() };
+        let Some(OverBlocks { held, .. }) = &self.over_blocks else { return Vec::new() };
         let mut missing = held[block].clone();
         missing.remove_all(&self.held);
         missing.iter().map(|register| register as u16).collect()
+    }
+
+    /// The registers that wait here, but not where a block begins that reads them, or leads to what does. They wait no
+    /// more.
+    fn due(&mut self, block: usize) -> Vec<usize> {
+        let Some(OverBlocks { waiting, live, .. }) = &self.over_blocks else { return Vec::new() };
+        let mut due = self.waiting.clone();
+        due.remove_all(&waiting[block]);
+        due.keep_all(live.at_start(block));
+        self.waiting.remove_all(&due);
+        due.iter().collect()
     }
 }
 
@@ -270,26 +437,73 @@ impl Function<'_, '_> {
     /// The same; it may be what another register holds.
     pub(super) fn copy_reference(&mut self, register: u16, value: Value, from: Option<u16>) {
         let index = usize::from(register);
-        self.emit.store(value, self.bases.refs, cell(index));
         self.define_reference(index, value);
         self.known.write(register, from);
+        if self.references.over_blocks.is_some() {
+            self.references.waiting.insert(index);
+        } else {
+            self.store_reference(index);
+        }
+    }
+
+    fn store_reference(&mut self, index: usize) {
+        let value = self.emit.b.use_var(self.references.variables[index]);
+        self.emit.store(value, self.bases.refs, cell(index));
+    }
+
+    /// Stores what waits, if the instruction here needs that.
+    pub(super) fn store_references(&mut self, inst: &Inst) {
+        if !stores(self.stream, inst) {
+            return;
+        }
+        let References { waiting, over_blocks: Some(over_blocks), .. } = &mut self.references else { return };
+        // What a call is given is handed over.
+        let from = if inst.calls() { Position(self.at.0 + 1) } else { self.at };
+        let is_live = |&register: &usize| over_blocks.live.is_live(self.at, from, register as u16);
+        let live: Vec<usize> = waiting.iter().filter(is_live).collect();
+        waiting.clear();
+        live.into_iter().for_each(|register| self.store_reference(register));
     }
 
     /// After this, references are loaded again: their objects may have moved.
     pub(super) fn forget_references(&mut self) {
+        debug_assert_eq!(self.references.waiting.iter().next(), None, "what waits has been stored");
         self.references.held.clear();
     }
 
-    /// The same where that is so on a rare way only: what is read later on stays held, and is to be fetched there
-    /// again ([`Function::fetch_references`]).
-    pub(super) fn forget_references_rarely(&mut self) {
-        let References { held, over_blocks, .. } = &mut self.references;
+    /// Begins what moves objects on a rare way only, from the instruction here on. What is read later on stays held,
+    /// and is to be stored there before ([`Function::store_rarely`]) and fetched again ([`Function::fetch_references`]).
+    pub(super) fn forget_references_rarely(&mut self) -> Waiting {
+        let References { held, waiting, over_blocks, .. } = &mut self.references;
         let mut kept = BitSet::new(self.stream.refs);
-        if let Some((_, live)) = over_blocks {
-            let is_live = |&register: &usize| live.is_live(self.at, self.at, register as u16);
-            held.iter().filter(is_live).take(FETCHED_MAX).for_each(|register| kept.insert(register));
+        let (mut live, mut dead) = (Vec::new(), Vec::new());
+        if let Some(over_blocks) = over_blocks {
+            let (at, OverBlocks { soon, live: later, .. }) = (self.at, over_blocks);
+            for register in waiting.iter() {
+                let is_live = later.is_live(at, at, register as u16);
+                if is_live { live.push(register) } else { dead.push(register) }
+            }
+            live.iter().take(FETCHED_MAX).for_each(|&register| kept.insert(register));
+            let is_read = |&register: &usize| soon.is_live(at, at, register as u16);
+            let others = FETCHED_MAX.saturating_sub(live.len());
+            held.iter().filter(is_read).take(others).for_each(|register| kept.insert(register));
         }
         *held = kept;
+        dead.iter().for_each(|&register| waiting.remove(register));
+        for register in live.split_off(live.len().min(FETCHED_MAX)) {
+            self.references.waiting.remove(register);
+            self.store_reference(register);
+        }
+        Waiting { live, dead }
+    }
+
+    /// Stores what waits on the rare way. What isn't read any more keeps nothing alive.
+    pub(super) fn store_rarely(&mut self, waiting: &Waiting) {
+        waiting.live.iter().for_each(|&register| self.store_reference(register));
+        if !waiting.dead.is_empty() {
+            let nothing = self.emit.int(0);
+            waiting.dead.iter().for_each(|&register| self.emit.store(nothing, self.bases.refs, cell(register)));
+        }
     }
 
     /// Loads all that is held from the frame, where objects have moved.
@@ -299,10 +513,21 @@ impl Function<'_, '_> {
         }
     }
 
-    /// Loads what isn't held, but is where a block begins to which control goes from here.
+    /// Stores what waits here, but not where a block begins to which control goes from here, and loads what isn't held,
+    /// but is there.
     pub(super) fn hold_for(&mut self, target: Position) {
-        for register in self.references.missing(self.graph.number(target)) {
+        let block = self.graph.number(target);
+        for register in self.references.due(block) {
+            self.store_reference(register);
+        }
+        for register in self.references.missing(block) {
             self.fetch_reference(register);
         }
     }
+}
+
+/// What waits where an allocation begins: what is read later on, and what isn't.
+pub(super) struct Waiting {
+    live: Vec<usize>,
+    dead: Vec<usize>,
 }
