@@ -27,7 +27,7 @@ use usage::Clock;
 
 use crate::code::run_straight;
 use crate::memory::stack::{self, Extent, NativeStack, Stack, stack_pointer};
-use crate::records::adjoints::Adjoint;
+use crate::native::SegmentFn;
 use crate::records::import::Import;
 use crate::records::pack::Pack;
 use crate::records::segment::SegmentCode;
@@ -113,6 +113,31 @@ impl OpenTask<'_> {
         for (sum, value) in sums.iter_mut().zip(values) {
             *sum += value;
         }
+    }
+}
+
+/// A segment of which a sweep has met a record, so that those that follow need no search: few segments make the records
+/// of a loop over a list, or of a recursion.
+#[derive(Clone, Copy)]
+struct Met {
+    id: u32,
+    /// Where the trailer of a record stands, in bytes from its start.
+    trailer: usize,
+    native: Option<SegmentFn>,
+}
+
+/// How many segments that follow each other are known; their numbers are neighbours, mostly.
+const MET_MAX: usize = 4;
+
+impl Met {
+    const NOTHING: Met = Met { id: u32::MAX, trailer: 0, native: None };
+
+    /// Counts a record of a segment, and finds its code if there is any.
+    fn meet(run: &SweepRun<'_>, id: u32) -> Met {
+        let code = run.program.segment(id);
+        let tier = run.program.tier.as_ref();
+        let native = tier.and_then(|tier| tier.segment(run.program, (id, code), run.account));
+        Met { id, trailer: code.layout.trailer(), native }
     }
 }
 
@@ -365,8 +390,7 @@ impl Sweep {
     ) -> Result<(), TrapKind> {
         let program = run.program;
         let mut open: Option<OpenLoop<'_>> = None;
-        // Where a list is taken apart, or made, records of one segment follow each other.
-        let mut last: Option<(u32, &Adjoint<SegmentCode>)> = None;
+        let mut met = [Met::NOTHING; MET_MAX];
         let mut at = frame.node.end;
         while !at.is_null() {
             // SAFETY: `at` is the end of a record.
@@ -375,15 +399,19 @@ impl Sweep {
                 at = match kind {
                     Kind::Segment(id) if CHECKED => self.checked_segment(run, frame, trailer, (id, first))?,
                     Kind::Segment(id) => {
-                        let code = match last {
-                            Some((last, code)) if last == id => code,
-                            _ => last.insert((id, program.segment(id))).1,
-                        };
-                        let tier = program.tier.as_ref();
-                        let native = tier.and_then(|tier| tier.segment(program, (id, code), run.account));
-                        match native {
-                            Some(native) if native(trailer, frame.adjoints) == 0 => code.start(trailer),
-                            _ => self.segment(frame, trailer, first, code),
+                        let place = &mut met[id as usize % MET_MAX];
+                        if place.id != id {
+                            *place = Met::meet(run, id);
+                        }
+                        match place.native {
+                            Some(native) if native(trailer, frame.adjoints) == 0 => {
+                                trailer.cast::<u8>().sub(place.trailer)
+                            }
+                            _ => {
+                                // Without code it is counted again.
+                                *place = Met::NOTHING;
+                                self.segment(frame, trailer, first, program.segment(id))
+                            }
                         }
                     }
                     Kind::Loop(id) => self.recorded_loop(run, frame, (id, first), trailer, &mut open)?,

@@ -25,7 +25,7 @@ use cranelift_codegen::ir::types::I64;
 use cranelift_frontend::Variable;
 use dualvm_vm::isa::Bank;
 use dualvm_vm::native::layout::{ARRAY_HEADER, LARGE_WORDS};
-use dualvm_vm::native::{Form, Inst, Position, Pure, RefReg, Stream};
+use dualvm_vm::native::{Form, Inst, Position, RefReg, Stream};
 use std::collections::BTreeMap;
 
 /// No more references than this are fetched again where an allocation has moved objects.
@@ -78,7 +78,6 @@ fn stores(stream: &Stream, inst: &Inst) -> bool {
         Form::New { .. } | Form::Pack { .. } | Form::ChainPush { .. } => forgets(stream, inst),
         // What a frame is left with nobody finds.
         Form::Ret { .. } | Form::TailCall { .. } | Form::TailCallClosure { .. } | Form::Trap { .. } => false,
-        Form::Pure(Pure::KeptObject { .. } | Pure::KeptElem { .. } | Pure::KeptIElem { .. }) => true,
         Form::Pure(_)
         | Form::Mov { .. }
         | Form::PMov { .. }
@@ -471,8 +470,9 @@ impl Function<'_, '_> {
         self.references.held.clear();
     }
 
-    /// Begins what moves objects on a rare way only, from the instruction here on. What is read later on stays held,
-    /// and is to be stored there before ([`Function::store_rarely`]) and fetched again ([`Function::fetch_references`]).
+    /// Begins what moves objects on a rare way only, from the instruction here on. What is read later on stays held. If
+    /// it waits, it is to be stored there before ([`Function::store_rarely`]), and all of it is to be fetched again
+    /// ([`Function::fetch_references`]).
     pub(super) fn forget_references_rarely(&mut self) -> Waiting {
         let References { held, waiting, over_blocks, .. } = &mut self.references;
         let mut kept = BitSet::new(self.stream.refs);
