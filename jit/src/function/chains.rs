@@ -125,13 +125,13 @@ impl Function<'_, '_> {
 
     /// A new cell of a chain, but for its open field.
     fn chain_cell(&mut self, site: &ObjectSite, bytes: Value) -> Value {
-        let object = self.allocate_small(site.header, bytes);
+        // What will be appended is not known yet.
+        let owner = match self.request.mode.is_recording() {
+            true => self.emit.load(I64, self.context, layout::TASK),
+            false => self.emit.int(0),
+        };
+        let object = self.allocate_small(site.header, bytes, owner);
         self.fill(object, &site.uses);
-        if self.request.mode.is_recording() {
-            // What will be appended is not known yet.
-            let task = self.emit.load(I64, self.context, layout::TASK);
-            self.emit.store(task, object, cell(OWNER));
-        }
         object
     }
 

@@ -31,15 +31,16 @@ impl Function<'_, '_> {
     pub(super) fn allocate(&mut self, header: u64, words: usize) -> Value {
         let bytes = self.emit.int(8 * words as i64);
         if words <= layout::LARGE_WORDS {
-            return self.allocate_small(header, bytes);
+            let nobody = self.emit.int(0);
+            return self.allocate_small(header, bytes, nobody);
         }
         let made = self.allocate_by_heap(header, bytes);
         self.forget_references();
         made
     }
 
-    /// Memory for an object of so many bytes that it has none of its own.
-    pub(super) fn allocate_small(&mut self, header: u64, bytes: Value) -> Value {
+    /// Memory for an object of this owner, of so many bytes that it has none of its own.
+    pub(super) fn allocate_small(&mut self, header: u64, bytes: Value, owner: Value) -> Value {
         let done = self.emit.b.create_block();
         let object = self.emit.b.append_block_param(done, I64);
         let slow = self.emit.cold_block();
@@ -52,12 +53,12 @@ impl Function<'_, '_> {
         self.emit.store(new_top, self.context, layout::HEAP_TOP);
         let word = self.emit.int(header as i64);
         self.emit.store(word, top, 0);
-        let constant = self.emit.int(0);
-        self.emit.store(constant, top, cell(OWNER));
+        self.emit.store(owner, top, cell(OWNER));
         self.emit.b.ins().jump(done, &[top.into()]);
         self.emit.enter(slow);
         self.store_rarely(&waiting);
         let made = self.allocate_by_heap(header, bytes);
+        self.emit.store(owner, made, cell(OWNER));
         self.fetch_references();
         self.emit.b.ins().jump(done, &[made.into()]);
         self.emit.enter(done);
