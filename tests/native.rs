@@ -218,6 +218,57 @@ fn tangents_of_matrices_have_the_shape_of_matrices() {
 }
 
 #[test]
+fn what_nobody_reads_any_more_lives_no_longer_than_in_the_interpreter() {
+    // A list is stored in the frame for a call, and walked to its end without another one. Then nothing of it is left.
+    let text = b"
+type t0 = variant { Nil {}, Cons { int, t0 } }
+func f0 \"numbers\" (int) -> (t0)
+  regs 0 real, 3 int, t0
+{
+  variant_new p0, 0 ()
+  iconst i1, 1
+next:
+  variant_new p0, 1 (i0, p0)
+  isub i0, i0, i1
+  ilt i2, i1, i0
+  branch i2, next, end
+end:
+  ret (p0)
+}
+func f1 \"main\" (int, int) -> (int)
+  export (n : Int, m : Int) -> Int
+  regs 0 real, 4 int, t0, t0
+{
+  iconst i2, 0
+  call f0 (i0) -> (p0)
+  call f0 (i2) -> (p1)
+walk:
+  variant_tag i3, p0
+  branch i3, more, done
+more:
+  ppayload p0, p0, 1, 1
+  jump walk
+done:
+  call f0 (i1) -> (p1)
+  ret (i2)
+}";
+    let peak = |engine: &Engine| {
+        let module = Module::load(engine, "walk.dvs", text).unwrap_or_else(|error| panic!("{error}"));
+        let main = module.function("main").expect("the module has it");
+        let args = [Value::Int(300_000), Value::Int(500_000)];
+        let (value, stats) = main.call_with(&args, &CallOptions::default()).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(value, Value::Int(0));
+        stats.heap_peak_bytes
+    };
+    let interpreted = peak(&engine(Jit::Off));
+    assert!(interpreted < 24 << 20, "{interpreted} bytes");
+    for (tier, engine) in native_engines() {
+        let native = peak(&engine);
+        assert!(native <= interpreted, "{tier}: {native} bytes, {interpreted} interpreted");
+    }
+}
+
+#[test]
 fn places_in_rows_are_counted_once_among_products() {
     let text = b"type t0 = array real
         func f0 \"f\" (t0, real) -> (real)

@@ -408,7 +408,7 @@ impl Sweep {
                                 trailer.cast::<u8>().sub(place.trailer)
                             }
                             _ => {
-                                // Without code it is counted again.
+                                // Without code the next record is counted, too.
                                 *place = Met::NOTHING;
                                 self.segment(frame, trailer, first, program.segment(id))
                             }

@@ -310,7 +310,9 @@ impl Function<'_, '_> {
         let roots = self.roots();
         let made = self.emit.call_cold(Helper::MakeRoom, &[self.context, place, count, roots]);
         self.stop_if_null(made);
-        self.forget_references_rarely();
+        // All references have been stored before the instruction.
+        let stores = self.forget_references_rarely();
+        debug_assert!(stores.is_empty());
         self.fetch_references();
         self.emit.b.ins().jump(done, &[made.into()]);
         self.emit.enter(done);

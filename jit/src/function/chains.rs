@@ -167,6 +167,7 @@ impl Function<'_, '_> {
         self.emit.store(tail, last, open);
         self.emit.b.ins().jump(done, &[first.into()]);
         self.emit.enter(done);
+        self.references.retire(chain.0);
         self.set_reference(dst.0, result);
     }
 

@@ -29,6 +29,15 @@ impl Graph {
         Graph { blocks, before }
     }
 
+    /// To which blocks control goes from each, by number.
+    pub(super) fn after(&self) -> Vec<Vec<usize>> {
+        let mut after = vec![Vec::new(); self.blocks.len()];
+        for (number, before) in self.before.iter().enumerate() {
+            before.iter().for_each(|&earlier| after[earlier].push(number));
+        }
+        after
+    }
+
     /// The number of the block that a position is in.
     pub(super) fn number(&self, at: Position) -> usize {
         self.blocks.partition_point(|block| block.start <= at) - 1

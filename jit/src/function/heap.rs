@@ -48,7 +48,7 @@ impl Function<'_, '_> {
         let new_top = self.emit.b.ins().iadd(top, bytes);
         let end = self.emit.load(I64, self.context, layout::HEAP_END);
         let full = self.emit.b.ins().icmp(IntCC::UnsignedGreaterThan, new_top, end);
-        let waiting = self.forget_references_rarely();
+        let stores = self.forget_references_rarely();
         self.emit.branch_away(full, slow);
         self.emit.store(new_top, self.context, layout::HEAP_TOP);
         let word = self.emit.int(header as i64);
@@ -56,7 +56,7 @@ impl Function<'_, '_> {
         self.emit.store(owner, top, cell(OWNER));
         self.emit.b.ins().jump(done, &[top.into()]);
         self.emit.enter(slow);
-        self.store_rarely(&waiting);
+        self.store_rarely(&stores);
         let made = self.allocate_by_heap(header, bytes);
         self.emit.store(owner, made, cell(OWNER));
         self.fetch_references();

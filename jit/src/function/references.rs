@@ -5,13 +5,13 @@
 //! allocations, which move objects on their rare way only and fetch there again what is read later on.
 //!
 //! What is written waits in its variable for the first instruction that may move objects, or looks at the frame itself:
-//! many references, as a list's rests in a loop over it, have been followed by others by then, or are read no more. On
-//! the rare way of an allocation all that waits is stored, and waits on, on the other way. A cell whose register waits
-//! has an older reference, which evacuation follows, too, or null.
+//! many references, as a list's rests in a loop over it, have been followed by others by then, or are read no more. Of
+//! the latter the cell has an older reference. It is *stale*, and is cleared where others are stored, so that it keeps
+//! nothing alive. On the rare way of an allocation all of this is done, too, and is still to be done on the other way.
 //!
-//! Which registers are held, and which wait, where a block begins is found out before code is written. It is never
-//! relied on: where a block leads to another, what that takes for held and isn't is loaded, and what waits here and
-//! not there is stored.
+//! Which registers are held, which wait, and whose cells are stale where a block begins is found out before code is
+//! written. It is never relied on: where a block leads to another, what that takes for held and isn't is loaded, and
+//! what waits here and not there is stored. To clear the cell of a register that isn't read is right, whatever it has.
 
 use super::graph::Graph;
 use super::heap::words_of;
@@ -45,6 +45,8 @@ pub(super) struct References<'e> {
     held: BitSet,
     /// The registers that wait. All of them are held.
     waiting: BitSet,
+    /// Those that are read no more and whose cells have older references.
+    stale: BitSet,
     /// `None` if finding it out takes too long. Then references are held in a block and over no allocation, and don't
     /// wait.
     over_blocks: Option<OverBlocks<'e>>,
@@ -52,9 +54,10 @@ pub(super) struct References<'e> {
 
 /// What is found out of references before code is written.
 struct OverBlocks<'e> {
-    /// The registers that are held where each block begins, and those that wait there.
+    /// The registers that are held where each block begins, those that wait there, and those with stale cells.
     held: Vec<BitSet>,
     waiting: Vec<BitSet>,
+    stale: Vec<BitSet>,
     /// What is read later on before all references are loaded again.
     soon: Liveness<'e>,
     /// What is read later on.
@@ -66,8 +69,18 @@ impl<'e> OverBlocks<'e> {
         let soon = Liveness::new(stream, graph, Bank::Ref, forgets)?;
         let live = Liveness::new(stream, graph, Bank::Ref, |_, _| false)?;
         let held = held_at_starts(stream, graph, &soon)?;
-        let waiting = waiting_at_starts(stream, graph, (&held, &live), tight)?;
-        Some(OverBlocks { held, waiting, soon, live })
+        let outdated = outdated_at_starts(stream, graph)?;
+        let (mut waiting, mut stale) = (outdated.clone(), outdated);
+        for (number, block) in graph.blocks.iter().enumerate() {
+            // In a tight loop no reference changes, so none waits.
+            if tight.contains_key(&block.start) {
+                waiting[number].clear();
+            }
+            waiting[number].keep_all(&held[number]);
+            waiting[number].keep_all(live.at_start(number));
+            stale[number].remove_all(live.at_start(number));
+        }
+        Some(OverBlocks { held, waiting, stale, soon, live })
     }
 }
 
@@ -160,22 +173,21 @@ fn held_at_starts(stream: &Stream, graph: &Graph, live: &Liveness<'_>) -> Option
     let mut left = Vec::with_capacity(blocks);
     for number in 0..blocks {
         let mut reads = BitSet::new(stream.refs);
-        let mut leaves = Leaves { forgets: false, held: BitSet::new(stream.refs) };
+        let mut leaves = Leaves::new(stream);
         for at in graph.positions(number) {
             let inst = &stream.code[at.index()];
             inst.for_each_reg(stream, |reg, def| {
                 if reg.bank == Bank::Ref && !def {
                     reads.insert(reg.index.into());
-                    leaves.held.insert(reg.index.into());
+                    leaves.registers.insert(reg.index.into());
                 }
             });
             if forgets(stream, inst) {
-                leaves.forgets = true;
-                leaves.held.clear();
+                leaves.clear();
             }
             inst.for_each_reg(stream, |reg, def| {
                 if reg.bank == Bank::Ref && def {
-                    leaves.held.insert(reg.index.into());
+                    leaves.registers.insert(reg.index.into());
                 }
             });
         }
@@ -199,10 +211,7 @@ fn held_at_starts(stream: &Stream, graph: &Graph, live: &Liveness<'_>) -> Option
         }
     }
 
-    let mut after = vec![Vec::new(); blocks];
-    for (number, before) in graph.before.iter().enumerate() {
-        before.iter().for_each(|&earlier| after[earlier].push(number));
-    }
+    let after = graph.after();
     let mut held: Vec<BitSet> = (0..blocks).map(|number| live.at_start(number).clone()).collect();
     let mut work: Vec<usize> = (0..blocks).rev().collect();
     let mut queued = vec![true; blocks];
@@ -243,56 +252,41 @@ fn held_at_starts(stream: &Stream, graph: &Graph, live: &Liveness<'_>) -> Option
     Some(held)
 }
 
-/// The registers that may wait where each block begins: forward dataflow. They are held there, and read later on. None
-/// waits at the head of a tight loop, in which no reference changes.
-fn waiting_at_starts(
-    stream: &Stream,
-    graph: &Graph,
-    (held, live): (&[BitSet], &Liveness<'_>),
-    tight: &BTreeMap<Position, TightLoop>,
-) -> Option<Vec<BitSet>> {
+/// The registers whose cells may be outdated where each block begins, because they were written since references were
+/// stored: forward dataflow. `None` if that takes too many steps.
+fn outdated_at_starts(stream: &Stream, graph: &Graph) -> Option<Vec<BitSet>> {
     let words = stream.refs.div_ceil(64);
     let blocks = graph.blocks.len();
-    let mut after = vec![Vec::new(); blocks];
-    for (number, before) in graph.before.iter().enumerate() {
-        before.iter().for_each(|&earlier| after[earlier].push(number));
-    }
-    // What may wait at a start at all, and what a block makes of it.
-    let mut at_most = Vec::with_capacity(blocks);
+    let after = graph.after();
     let mut left = Vec::with_capacity(blocks);
-    for (number, block) in graph.blocks.iter().enumerate() {
-        let mut here = held[number].clone();
-        here.keep_all(live.at_start(number));
-        if tight.contains_key(&block.start) {
-            here.clear();
-        }
-        at_most.push(here);
-        let mut leaves = Leaves { forgets: false, held: BitSet::new(stream.refs) };
+    for number in 0..blocks {
+        let mut leaves = Leaves::new(stream);
         for at in graph.positions(number) {
             let inst = &stream.code[at.index()];
             if stores(stream, inst) {
-                leaves.forgets = true;
-                leaves.held.clear();
+                leaves.clear();
+            }
+            // What was finished may be known by another name than the cell says.
+            if let Form::ChainFinish { chain, .. } = inst.form() {
+                leaves.registers.insert(chain.index());
             }
             inst.for_each_reg(stream, |reg, def| {
                 if reg.bank == Bank::Ref && def {
-                    leaves.held.insert(reg.index.into());
+                    leaves.registers.insert(reg.index.into());
                 }
             });
         }
         left.push(leaves);
     }
-    let mut waiting = vec![BitSet::new(stream.refs); blocks];
+    let mut outdated = vec![BitSet::new(stream.refs); blocks];
     let mut work: Vec<usize> = (0..blocks).rev().collect();
     let mut queued = vec![true; blocks];
     let mut steps = 0;
     while let Some(number) = work.pop() {
         queued[number] = false;
-        let out = left[number].after(&waiting[number]);
+        let out = left[number].after(&outdated[number]);
         for &later in &after[number] {
-            let mut there = out.clone();
-            there.keep_all(&at_most[later]);
-            if waiting[later].add_all(&there) && !std::mem::replace(&mut queued[later], true) {
+            if outdated[later].add_all(&out) && !std::mem::replace(&mut queued[later], true) {
                 work.push(later);
             }
         }
@@ -301,23 +295,32 @@ fn waiting_at_starts(
             return None;
         }
     }
-    Some(waiting)
+    Some(outdated)
 }
 
-/// What a block makes of the registers that are held, or wait.
+/// What a block makes of a set of registers: those that are held, or those with outdated cells.
 struct Leaves {
-    /// Whether those that were so before aren't any more.
-    forgets: bool,
-    held: BitSet,
+    /// Whether those that were in it before aren't any more.
+    clears: bool,
+    registers: BitSet,
 }
 
 impl Leaves {
+    fn new(stream: &Stream) -> Leaves {
+        Leaves { clears: false, registers: BitSet::new(stream.refs) }
+    }
+
+    fn clear(&mut self) {
+        self.clears = true;
+        self.registers.clear();
+    }
+
     fn after(&self, before: &BitSet) -> BitSet {
-        let mut held = self.held.clone();
-        if !self.forgets {
-            held.add_all(before);
+        let mut registers = self.registers.clone();
+        if !self.clears {
+            registers.add_all(before);
         }
-        held
+        registers
     }
 }
 
@@ -340,6 +343,7 @@ impl<'e> References<'e> {
             bases,
             held: BitSet::new(stream.refs),
             waiting: BitSet::new(stream.refs),
+            stale: BitSet::new(stream.refs),
             over_blocks,
         }
     }
@@ -352,9 +356,10 @@ impl<'e> References<'e> {
     /// Begins a block.
     pub(super) fn enter(&mut self, block: usize) {
         match &self.over_blocks {
-            Some(OverBlocks { held, waiting, .. }) => {
+            Some(OverBlocks { held, waiting, stale, .. }) => {
                 self.held.clone_from(&held[block]);
                 self.waiting.clone_from(&waiting[block]);
+                self.stale.clone_from(&stale[block]);
             }
             None => self.held.clear(),
         }
@@ -383,9 +388,15 @@ impl<'e> References<'e> {
         missing.iter().map(|register| register as u16).collect()
     }
 
-    /// The registers that wait here, but not where a block begins that reads them, or leads to what does. They wait no
-    /// more.
-    fn due(&mut self, block: usize) -> Vec<usize> {
+    /// Notes that a register is read no more, whatever its cell has.
+    pub(super) fn retire(&mut self, register: u16) {
+        self.waiting.remove(register.into());
+        self.stale.insert(register.into());
+    }
+
+    /// Takes those registers from what waits here that don't wait where a block begins that reads them, or leads to what
+    /// does.
+    fn take_due(&mut self, block: usize) -> Vec<usize> {
         let Some(OverBlocks { waiting, live, .. }) = &self.over_blocks else { return Vec::new() };
         let mut due = self.waiting.clone();
         due.remove_all(&waiting[block]);
@@ -440,6 +451,7 @@ impl Function<'_, '_> {
         self.known.write(register, from);
         if self.references.over_blocks.is_some() {
             self.references.waiting.insert(index);
+            self.references.stale.remove(index);
         } else {
             self.store_reference(index);
         }
@@ -450,18 +462,41 @@ impl Function<'_, '_> {
         self.emit.store(value, self.bases.refs, cell(index));
     }
 
-    /// Stores what waits, if the instruction here needs that.
+    /// Clears the cells of registers.
+    fn clear_cells(&mut self, registers: &[usize]) {
+        if !registers.is_empty() {
+            let nothing = self.emit.int(0);
+            registers.iter().for_each(|&register| self.emit.store(nothing, self.bases.refs, cell(register)));
+        }
+    }
+
+    /// Stores what waits, and clears what is stale, if the instruction here needs that.
     pub(super) fn store_references(&mut self, inst: &Inst) {
         if !stores(self.stream, inst) {
             return;
         }
-        let References { waiting, over_blocks: Some(over_blocks), .. } = &mut self.references else { return };
         // What a call is given is handed over.
         let from = if inst.calls() { Position(self.at.0 + 1) } else { self.at };
-        let is_live = |&register: &usize| over_blocks.live.is_live(self.at, from, register as u16);
-        let live: Vec<usize> = waiting.iter().filter(is_live).collect();
-        waiting.clear();
+        let live = self.settle(from);
         live.into_iter().for_each(|register| self.store_reference(register));
+        let stale: Vec<usize> = self.references.stale.iter().collect();
+        self.clear_cells(&stale);
+        self.references.waiting.clear();
+        self.references.stale.clear();
+    }
+
+    /// The registers that wait and are read from a position on. The others are stale.
+    fn settle(&mut self, from: Position) -> Vec<usize> {
+        let References { waiting, stale, over_blocks: Some(over_blocks), .. } = &mut self.references else {
+            return Vec::new();
+        };
+        let is_live = |&register: &usize| over_blocks.live.is_live(self.at, from, register as u16);
+        let (live, dead): (Vec<usize>, Vec<usize>) = waiting.iter().partition(is_live);
+        for register in dead {
+            waiting.remove(register);
+            stale.insert(register);
+        }
+        live
     }
 
     /// After this, references are loaded again: their objects may have moved.
@@ -470,40 +505,33 @@ impl Function<'_, '_> {
         self.references.held.clear();
     }
 
-    /// Begins what moves objects on a rare way only, from the instruction here on. What is read later on stays held. If
-    /// it waits, it is to be stored there before ([`Function::store_rarely`]), and all of it is to be fetched again
-    /// ([`Function::fetch_references`]).
-    pub(super) fn forget_references_rarely(&mut self) -> Waiting {
-        let References { held, waiting, over_blocks, .. } = &mut self.references;
+    /// Begins what moves objects on a rare way only, from the instruction here on. What is read later on stays held, if
+    /// it isn't too much; more than that is stored. What is left to be stored on the rare way is returned
+    /// ([`Function::store_rarely`]); all that is held is to be fetched again there ([`Function::fetch_references`]).
+    pub(super) fn forget_references_rarely(&mut self) -> RareStores {
+        let mut live = self.settle(self.at);
+        let surplus = live.split_off(live.len().min(FETCHED_MAX));
+        let References { held, stale, over_blocks, .. } = &mut self.references;
         let mut kept = BitSet::new(self.stream.refs);
-        let (mut live, mut dead) = (Vec::new(), Vec::new());
+        live.iter().for_each(|&register| kept.insert(register));
         if let Some(over_blocks) = over_blocks {
-            let (at, OverBlocks { soon, live: later, .. }) = (self.at, over_blocks);
-            for register in waiting.iter() {
-                let is_live = later.is_live(at, at, register as u16);
-                if is_live { live.push(register) } else { dead.push(register) }
-            }
-            live.iter().take(FETCHED_MAX).for_each(|&register| kept.insert(register));
-            let is_read = |&register: &usize| soon.is_live(at, at, register as u16);
-            let others = FETCHED_MAX.saturating_sub(live.len());
+            let is_read = |&register: &usize| over_blocks.soon.is_live(self.at, self.at, register as u16);
+            let others = FETCHED_MAX - live.len();
             held.iter().filter(is_read).take(others).for_each(|register| kept.insert(register));
         }
         *held = kept;
-        dead.iter().for_each(|&register| waiting.remove(register));
-        for register in live.split_off(live.len().min(FETCHED_MAX)) {
+        let stale = stale.iter().collect();
+        for register in surplus {
             self.references.waiting.remove(register);
             self.store_reference(register);
         }
-        Waiting { live, dead }
+        RareStores { live, stale }
     }
 
-    /// Stores what waits on the rare way. What isn't read any more keeps nothing alive.
-    pub(super) fn store_rarely(&mut self, waiting: &Waiting) {
-        waiting.live.iter().for_each(|&register| self.store_reference(register));
-        if !waiting.dead.is_empty() {
-            let nothing = self.emit.int(0);
-            waiting.dead.iter().for_each(|&register| self.emit.store(nothing, self.bases.refs, cell(register)));
-        }
+    /// Stores on the rare way what waits, and clears what is stale.
+    pub(super) fn store_rarely(&mut self, stores: &RareStores) {
+        stores.live.iter().for_each(|&register| self.store_reference(register));
+        self.clear_cells(&stores.stale);
     }
 
     /// Loads all that is held from the frame, where objects have moved.
@@ -517,7 +545,7 @@ impl Function<'_, '_> {
     /// but is there.
     pub(super) fn hold_for(&mut self, target: Position) {
         let block = self.graph.number(target);
-        for register in self.references.due(block) {
+        for register in self.references.take_due(block) {
             self.store_reference(register);
         }
         for register in self.references.missing(block) {
@@ -526,8 +554,15 @@ impl Function<'_, '_> {
     }
 }
 
-/// What waits where an allocation begins: what is read later on, and what isn't.
-pub(super) struct Waiting {
+/// What is to be stored where an allocation moves objects: what waits, and what is stale.
+#[must_use]
+pub(super) struct RareStores {
     live: Vec<usize>,
-    dead: Vec<usize>,
+    stale: Vec<usize>,
+}
+
+impl RareStores {
+    pub(super) fn is_empty(&self) -> bool {
+        self.live.is_empty() && self.stale.is_empty()
+    }
 }

@@ -478,7 +478,7 @@ impl Heap {
         self.end = unsafe { self.top.add(room.min(left as usize)) };
     }
 
-    /// Makes objects between these places of a slab from now on.
+    /// Makes objects between these places of a slab from now on. What was allocated stays what it is.
     fn go_on(&mut self, top: *mut u64, slab_end: *mut u64) {
         let allocated = self.allocated();
         (self.top, self.slab_end) = (top, slab_end);
