@@ -394,8 +394,7 @@ impl<'e> References<'e> {
         self.stale.insert(register.into());
     }
 
-    /// Takes those registers from what waits here that don't wait where a block begins that reads them, or leads to what
-    /// does.
+    /// The registers that wait here, but not where a block begins from which they are read. They wait no more.
     fn take_due(&mut self, block: usize) -> Vec<usize> {
         let Some(OverBlocks { waiting, live, .. }) = &self.over_blocks else { return Vec::new() };
         let mut due = self.waiting.clone();
