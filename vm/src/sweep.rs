@@ -28,6 +28,7 @@ use usage::Clock;
 use crate::code::run_straight;
 use crate::memory::stack::{self, Extent, NativeStack, Stack, stack_pointer};
 use crate::native::SegmentFn;
+use crate::records::adjoints::Adjoint;
 use crate::records::import::Import;
 use crate::records::pack::Pack;
 use crate::records::segment::SegmentCode;
@@ -118,28 +119,15 @@ impl OpenTask<'_> {
 
 /// A segment of which a sweep has met a record, so that those that follow need no search: few segments make the records
 /// of a loop over a list, or of a recursion.
-#[derive(Clone, Copy)]
-struct Met {
+struct Met<'a> {
     id: u32,
-    /// Where the trailer of a record stands, in bytes from its start.
-    trailer: usize,
+    code: &'a Adjoint<SegmentCode>,
+    /// Once there is some.
     native: Option<SegmentFn>,
 }
 
-/// How many segments that follow each other are known; their numbers are neighbours, mostly.
+/// How many segments are known at one time; the numbers of those that follow each other are neighbours, mostly.
 const MET_MAX: usize = 4;
-
-impl Met {
-    const NOTHING: Met = Met { id: u32::MAX, trailer: 0, native: None };
-
-    /// Counts a record of a segment, and finds its code if there is any.
-    fn meet(run: &SweepRun<'_>, id: u32) -> Met {
-        let code = run.program.segment(id);
-        let tier = run.program.tier.as_ref();
-        let native = tier.and_then(|tier| tier.segment(run.program, (id, code), run.account));
-        Met { id, trailer: code.layout.trailer(), native }
-    }
-}
 
 /// A range that was imported, and its first local slot.
 type RangeImport = (Import, Slot);
@@ -390,7 +378,7 @@ impl Sweep {
     ) -> Result<(), TrapKind> {
         let program = run.program;
         let mut open: Option<OpenLoop<'_>> = None;
-        let mut met = [Met::NOTHING; MET_MAX];
+        let mut met = [const { None::<Met<'_>> }; MET_MAX];
         let mut at = frame.node.end;
         while !at.is_null() {
             // SAFETY: `at` is the end of a record.
@@ -399,19 +387,17 @@ impl Sweep {
                 at = match kind {
                     Kind::Segment(id) if CHECKED => self.checked_segment(run, frame, trailer, (id, first))?,
                     Kind::Segment(id) => {
-                        let place = &mut met[id as usize % MET_MAX];
-                        if place.id != id {
-                            *place = Met::meet(run, id);
+                        let met = match &mut met[id as usize % MET_MAX] {
+                            Some(met) if met.id == id => met,
+                            other => other.insert(Met { id, code: program.segment(id), native: None }),
+                        };
+                        if met.native.is_none() {
+                            let tier = program.tier.as_ref();
+                            met.native = tier.and_then(|tier| tier.segment(program, (id, met.code), run.account));
                         }
-                        match place.native {
-                            Some(native) if native(trailer, frame.adjoints) == 0 => {
-                                trailer.cast::<u8>().sub(place.trailer)
-                            }
-                            _ => {
-                                // Without code the next record is counted, too.
-                                *place = Met::NOTHING;
-                                self.segment(frame, trailer, first, program.segment(id))
-                            }
+                        match met.native {
+                            Some(native) if native(trailer, frame.adjoints) == 0 => met.code.start(trailer),
+                            _ => self.segment(frame, trailer, first, met.code),
                         }
                     }
                     Kind::Loop(id) => self.recorded_loop(run, frame, (id, first), trailer, &mut open)?,

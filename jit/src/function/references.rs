@@ -266,7 +266,7 @@ fn outdated_at_starts(stream: &Stream, graph: &Graph) -> Option<Vec<BitSet>> {
             if stores(stream, inst) {
                 leaves.clear();
             }
-            // What was finished may be known by another name than the cell says.
+            // If the register alone holds the chain, its cell isn't written when that is finished.
             if let Form::ChainFinish { chain, .. } = inst.form() {
                 leaves.registers.insert(chain.index());
             }
