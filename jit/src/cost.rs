@@ -394,7 +394,9 @@ fn recorded_loop(code: &LoopCode) -> Work {
     let lasting = (code.frame.cleared + layout.once.ints) as u64;
     let iteration = straight(&code.body, code.reals, 8 + entry + 2 * lasting + code.moves.len() as u64);
     let copies = loop_adjoint::iterations_written(code);
-    let once = 40 + 2 * lasting + (layout.once.reals + code.prologue.len() + 7 * layout.arrays) as u64;
+    let ends = code.contributions.len() + code.outputs.len();
+    let prologue: u64 = code.prologue.iter().map(|inst| pure_size(pure(inst), false)).sum();
+    let once = 40 + 3 * lasting + (layout.once.reals + 7 * layout.arrays + 6 * ends) as u64 + prologue;
     let values = code.prologue.len() as f64 + lasting as f64 + layout.once.reals as f64;
     let insts = once + copies * iteration.insts;
     Work { insts, live: copies as f64 * iteration.live + insts as f64 * values }

@@ -145,10 +145,23 @@ impl<'a> Emit<'a> {
 
     /// Where the adjoints of an array's elements begin whose first slot this is; 0 if that is 0: they have none.
     pub(crate) fn adjoints_from(&mut self, adjoints: Value, first: Value) -> Value {
-        let offset = self.b.ins().ishl_imm_u(first, 3);
-        let start = self.b.ins().iadd(adjoints, offset);
+        let start = self.adjoints_at(adjoints, first);
         let active = self.is_nonzero(first);
         self.select(active, start, first)
+    }
+
+    /// Where the adjoint of a slot stands, and those of the slots behind it.
+    pub(crate) fn adjoints_at(&mut self, adjoints: Value, slot: Value) -> Value {
+        let offset = self.b.ins().ishl_imm_u(slot, 3);
+        self.b.ins().iadd(adjoints, offset)
+    }
+
+    /// Adds to the adjoint of a slot.
+    pub(crate) fn add_to_slot(&mut self, adjoints: Value, slot: Value, contribution: Value) {
+        let address = self.adjoints_at(adjoints, slot);
+        let sum = self.load(F64, address, 0);
+        let sum = self.b.ins().fadd(sum, contribution);
+        self.store(sum, address, 0);
     }
 
     /// Adds to the adjoints of an array's elements, given by index and contribution, one after the other. A vector is

@@ -4,7 +4,7 @@
 //! iteration is added to memory; if it fails, the iteration is left to the interpreter.
 
 use crate::adjoint_pairs::{self, Added, BeforeRounds, Pairs, Rounds, rounds_together};
-use crate::emit::{Emit, TRUSTED, UNALIGNED};
+use crate::emit::{Emit, UNALIGNED};
 use crate::lenient::{Leniency, branch_on_nan, moved};
 use crate::segment::Registers;
 use crate::vectors::{self, Both};
@@ -13,7 +13,7 @@ use cranelift_codegen::ir::types::{F64, I64};
 use cranelift_codegen::ir::{Block, InstBuilder, Value};
 use cranelift_frontend::Variable;
 use dualvm_vm::isa::{Bank, Reg};
-use dualvm_vm::native::{Inst, LoopCode, LoopRun};
+use dualvm_vm::native::{Inst, LOOP_UNBEGUN, LOOP_WHOLE_MAX, LoopCode, LoopRun};
 use std::collections::{BTreeMap, HashMap};
 use std::iter;
 use std::mem::offset_of;
@@ -46,54 +46,68 @@ pub(crate) fn write(emit: &mut Emit<'_>, code: &LoopCode) {
     emit.b.append_block_params_for_function_params(entry);
     emit.enter(entry);
     let run = emit.b.block_params(entry)[0];
-    let mut field = |offset: usize| emit.load(I64, run, offset as i32);
-    let (reals, ints) = (field(offset_of!(LoopRun, reals)), field(offset_of!(LoopRun, ints)));
-    let (slots, adjoints) = (field(offset_of!(LoopRun, slots)), field(offset_of!(LoopRun, adjoints)));
-    let entries_end = field(offset_of!(LoopRun, entries_end));
-    let (last, count) = (field(offset_of!(LoopRun, last)), field(offset_of!(LoopRun, count)));
+    let record = Record { code, trailer: emit.load(I64, run, offset_of!(LoopRun, trailer) as i32), run };
+    let adjoints = emit.load(I64, run, offset_of!(LoopRun, adjoints) as i32);
+    let entries_end = emit.load(I64, run, offset_of!(LoopRun, entries_end) as i32);
+    let [last, count, at] = [(); 3].map(|()| emit.b.declare_var(I64));
+    let [whole, part, fresh, begun] = [(); 4].map(|()| emit.b.create_block());
+    emit.branch(entries_end, part, &[], whole, &[]);
 
-    // What lasts: the first reals and the induction registers change, the rest of it doesn't.
-    let (layout, frame) = (code.layout, code.frame);
-    let [first_once_real, first_once_int] = frame.once();
-    let mut registers = Registers { reals: vec![None; code.reals], ints: vec![None; code.ints] };
-    let mut lasting = Vec::new();
-    for n in 0..frame.cleared {
-        let value = emit.load(F64, reals, 8 * n as i32);
-        registers.reals[n] = Some(value);
-        lasting.push((Bank::Real, n, emit.variable(value)));
+    emit.enter(whole);
+    let iterations = record.iterations_at_one_go(emit);
+    emit.b.def_var(last, iterations);
+    emit.b.def_var(count, iterations);
+    let entries = emit.b.ins().iadd_imm_s(record.trailer, i64::from(record.at(0)));
+    emit.b.def_var(at, entries);
+    record.leave_if_idle(emit, adjoints, iterations, fresh);
+
+    emit.enter(part);
+    for (variable, offset) in [(last, offset_of!(LoopRun, last)), (count, offset_of!(LoopRun, count))] {
+        let value = emit.load(I64, run, offset as i32);
+        emit.b.def_var(variable, value);
     }
-    let steps = |n: usize| code.body.iter().any(|inst| written(inst) == Reg::int(n as u16));
-    for n in first_once_int..first_once_int + layout.once.ints {
-        let value = emit.load(I64, ints, 8 * n as i32);
-        registers.ints[n] = Some(value);
-        if steps(n) {
-            lasting.push((Bank::Int, n, emit.variable(value)));
-        }
+    emit.b.def_var(at, entries_end);
+    let resumed = emit.load(I64, run, offset_of!(LoopRun, resumed) as i32);
+    let again = emit.cold_block();
+    emit.branch(resumed, again, &[], fresh, &[]);
+
+    let lasting = lasting(emit, code);
+    emit.enter(fresh);
+    record.begin(emit, adjoints, &lasting);
+    emit.b.ins().jump(begun, &[]);
+    emit.enter(again);
+    let bases = record.frame(emit);
+    for &Lasting { reg, variable } in &lasting {
+        let ty = if reg.bank == Bank::Real { F64 } else { I64 };
+        let value = emit.load(ty, bases.of(reg.bank), 8 * i32::from(reg.index));
+        emit.b.def_var(variable, value);
     }
-    let computed = code.prologue.iter().map(written);
-    let once = (first_once_real..first_once_real + layout.once.reals).map(|n| Reg::real(n as u16));
-    for Reg { bank, index: n } in once.chain(computed) {
-        let at = 8 * i32::from(n);
-        match bank {
-            Bank::Real => registers.reals[usize::from(n)] = Some(emit.load(F64, reals, at)),
-            _ => registers.ints[usize::from(n)] = Some(emit.load(I64, ints, at)),
-        }
+    emit.b.ins().jump(begun, &[]);
+
+    emit.enter(begun);
+    let mut registers = record.saved_once(emit);
+    for inst in &code.prologue {
+        registers.run(emit, inst, false);
     }
+    for &Lasting { reg, variable } in &lasting {
+        registers.set(reg, emit.b.use_var(variable));
+    }
+    let [last, count] = [last, count].map(|variable| emit.b.use_var(variable));
+    let layout = code.layout;
     // The first slot of an array of which a part was imported may be negative.
     let arrays: Vec<Value> = (0..layout.arrays)
         .map(|n| {
-            let first = emit.b.ins().sload32(UNALIGNED, slots, 4 * layout.array(n) as i32);
+            let first = emit.b.ins().sload32(UNALIGNED, record.trailer, record.slot(layout.array(n)));
             emit.adjoints_from(adjoints, first)
         })
         .collect();
-    let pushed = code.pushed.zip(layout.pushed()).map(|(register, slot)| {
-        let first = emit.b.ins().uload32(UNALIGNED, slots, 4 * slot as i32);
+    let pushed = code.pushed.zip(layout.pushed()).map(|(register, n)| {
+        let first = emit.b.ins().uload32(UNALIGNED, record.trailer, record.slot(n));
         let before = emit.b.ins().isub(last, count);
         let start = emit.b.ins().iadd(first, before);
-        let offset = emit.b.ins().ishl_imm_u(start, 3);
-        Pushed { register, first, base: emit.b.ins().iadd(adjoints, offset) }
+        Pushed { register, first, base: emit.adjoints_at(adjoints, start) }
     });
-    let (left, at) = (emit.variable(count), emit.variable(entries_end));
+    let left = emit.variable(count);
 
     let (lenient, none_known) = (leniency(code), vec![false; code.body.len()]);
     let iteration =
@@ -131,17 +145,198 @@ pub(crate) fn write(emit: &mut Emit<'_>, code: &LoopCode) {
     emit.b.ins().jump(single, &[]);
     emit.b.seal_block(single);
 
+    emit.enter(exit);
+    let first_has_run = emit.b.ins().icmp(IntCC::Equal, last, count);
+    let (contribute, unfinished) = (emit.b.create_block(), emit.cold_block());
+    emit.branch(first_has_run, contribute, &[], unfinished, &[]);
+    emit.enter(contribute);
+    for (n, &register) in code.contributions.iter().enumerate() {
+        let contribution = emit.b.use_var(lasting[usize::from(register)].variable);
+        let slot = emit.b.ins().uload32(UNALIGNED, record.trailer, record.slot(n));
+        emit.add_to_slot(adjoints, slot, contribution);
+    }
+    return_int(emit, 0);
+
     // After the test failed the variables still are as the iteration found them.
     emit.enter(failed);
-    emit.b.ins().jump(exit, &[]);
-    emit.enter(exit);
-    for &(bank, n, variable) in &lasting {
+    emit.b.ins().jump(unfinished, &[]);
+    emit.enter(unfinished);
+    let bases = record.frame(emit);
+    for &Lasting { reg, variable } in &lasting {
         let value = emit.b.use_var(variable);
-        emit.b.ins().store(TRUSTED, value, if bank == Bank::Real { reals } else { ints }, 8 * n as i32);
+        emit.store(value, bases.of(reg.bank), 8 * i32::from(reg.index));
     }
     let left = emit.b.use_var(left);
-    let done = emit.b.ins().isub(count, left);
-    emit.b.ins().return_(&[done]);
+    emit.b.ins().return_(&[left]);
+}
+
+fn return_int(emit: &mut Emit<'_>, value: u64) {
+    let value = emit.int(value as i64);
+    emit.b.ins().return_(&[value]);
+}
+
+/// A record of the loop. All of it is found from the trailer.
+struct Record<'c> {
+    code: &'c LoopCode,
+    trailer: Value,
+    /// Where the [`LoopRun`] is.
+    run: Value,
+}
+
+impl Record<'_> {
+    /// Where a part of the record stands that is so many bytes behind the entries.
+    fn at(&self, offset: usize) -> i32 {
+        offset as i32 - self.code.layout.trailer() as i32
+    }
+
+    /// Where the n-th slot stands.
+    fn slot(&self, n: usize) -> i32 {
+        self.at(self.code.layout.slot(n))
+    }
+
+    /// Where the adjoints of the outputs begin.
+    fn outputs(&self, emit: &mut Emit<'_>, adjoints: Value) -> Value {
+        let first = emit.b.ins().uload32(UNALIGNED, self.trailer, 4);
+        emit.adjoints_at(adjoints, first)
+    }
+
+    /// How many iterations the record has. Returns if that is a number that isn't run at one go.
+    fn iterations_at_one_go(&self, emit: &mut Emit<'_>) -> Value {
+        let layout = self.code.layout;
+        let iterations = emit.b.ins().load(I64, UNALIGNED, self.trailer, self.at(layout.iterations()));
+        let unbegun = emit.cold_block();
+        let others = emit.b.ins().iadd_imm_s(iterations, -1);
+        let other = emit.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThanOrEqual, others, LOOP_WHOLE_MAX as i64);
+        emit.branch_away(other, unbegun);
+        if self.code.entry_bytes() > 0 {
+            let entries = emit.b.ins().uload32(UNALIGNED, self.trailer, self.at(layout.entries()));
+            let elsewhere = emit.b.ins().icmp(IntCC::NotEqual, entries, iterations);
+            emit.branch_away(elsewhere, unbegun);
+        }
+        let here = emit.b.current_block().expect("a block is being written");
+        emit.enter(unbegun);
+        return_int(emit, LOOP_UNBEGUN);
+        emit.b.switch_to_block(here);
+        iterations
+    }
+
+    /// Goes to `active` if any adjoint of an output or of what was pushed is not zero, of either sign. Else nothing flows
+    /// back, and it returns.
+    fn leave_if_idle(&self, emit: &mut Emit<'_>, adjoints: Value, iterations: Value, active: Block) {
+        let code = self.code;
+        let idle = emit.b.create_block();
+        let flows = |emit: &mut Emit<'_>, bits: Value, idle: Block| {
+            let magnitude = emit.b.ins().ishl_imm_u(bits, 1);
+            emit.branch(magnitude, active, &[], idle, &[]);
+        };
+        if code.slots() > 0 {
+            let outputs = self.outputs(emit, adjoints);
+            let all: Vec<Value> = (0..code.slots()).map(|n| emit.load(I64, outputs, 8 * n as i32)).collect();
+            let any = all.into_iter().reduce(|any, bits| emit.b.ins().bor(any, bits)).expect("there are outputs");
+            let next = emit.b.create_block();
+            flows(emit, any, next);
+            emit.enter(next);
+        }
+        let Some(n) = code.layout.pushed() else {
+            emit.b.ins().jump(idle, &[]);
+            emit.enter(idle);
+            return return_int(emit, 0);
+        };
+        let first = emit.b.ins().uload32(UNALIGNED, self.trailer, self.slot(n));
+        let begun = emit.b.create_block();
+        emit.branch(first, begun, &[], idle, &[]);
+        emit.enter(begun);
+        // What was pushed last is likely to be what was read later, and what has adjoints.
+        let start = emit.adjoints_at(adjoints, first);
+        let left = emit.variable(iterations);
+        let [test, next] = [(); 2].map(|()| emit.b.create_block());
+        emit.b.ins().jump(test, &[]);
+        emit.b.switch_to_block(test);
+        let before = emit.b.use_var(left);
+        let before = emit.b.ins().iadd_imm_s(before, -1);
+        emit.b.def_var(left, before);
+        let (address, at) = emit.element_at(start, before, 0);
+        let bits = emit.load(I64, address, at);
+        flows(emit, bits, next);
+        emit.enter(next);
+        emit.branch(before, test, &[], idle, &[]);
+        emit.b.seal_block(test);
+        emit.enter(idle);
+        return_int(emit, 0);
+    }
+
+    /// The registers with what was saved once.
+    fn saved_once(&self, emit: &mut Emit<'_>) -> Registers {
+        let code = self.code;
+        let mut registers = Registers { reals: vec![None; code.reals], ints: vec![None; code.ints] };
+        let (once, [first_real, first_int]) = (code.layout.once, code.frame.once());
+        for n in 0..once.reals {
+            let value = emit.b.ins().load(F64, UNALIGNED, self.trailer, self.at(once.real(n)));
+            registers.reals[first_real + n] = Some(value);
+        }
+        for n in 0..once.ints {
+            let value = emit.b.ins().load(I64, UNALIGNED, self.trailer, self.at(once.int(n)));
+            registers.ints[first_int + n] = Some(value);
+        }
+        registers
+    }
+
+    /// Gives what changes from iteration to iteration its values after the last one: the adjoints of the outputs, and
+    /// what was saved of induction registers.
+    fn begin(&self, emit: &mut Emit<'_>, adjoints: Value, lasting: &[Lasting]) {
+        let code = self.code;
+        let outputs = self.outputs(emit, adjoints);
+        let none = emit.b.ins().f64const(0.0);
+        let [_, first_int] = code.frame.once();
+        for &Lasting { reg, variable } in lasting {
+            let output = code.outputs.iter().position(|&register| Reg::real(register) == reg);
+            let value = match (reg.bank, output) {
+                (Bank::Real, Some(output)) => emit.load(F64, outputs, 8 * output as i32),
+                (Bank::Real, None) => none,
+                _ => {
+                    let place = self.at(code.layout.once.int(usize::from(reg.index) - first_int));
+                    emit.b.ins().load(I64, UNALIGNED, self.trailer, place)
+                }
+            };
+            emit.b.def_var(variable, value);
+        }
+    }
+
+    /// Where the registers of the frame are.
+    fn frame(&self, emit: &mut Emit<'_>) -> Bases {
+        let [reals, ints] = [offset_of!(LoopRun, reals), offset_of!(LoopRun, ints)];
+        let [reals, ints] = [reals, ints].map(|offset| emit.load(I64, self.run, offset as i32));
+        Bases { reals, ints }
+    }
+}
+
+/// Where the registers of the frame are.
+struct Bases {
+    reals: Value,
+    ints: Value,
+}
+
+impl Bases {
+    fn of(&self, bank: Bank) -> Value {
+        if bank == Bank::Real { self.reals } else { self.ints }
+    }
+}
+
+/// The registers that change from iteration to iteration, the reals first, by their numbers.
+fn lasting(emit: &mut Emit<'_>, code: &LoopCode) -> Vec<Lasting> {
+    let stepped = |n: usize| code.body.iter().any(|inst| written(inst) == Reg::int(n as u16));
+    let [_, first_int] = code.frame.once();
+    let ints = (first_int..first_int + code.layout.once.ints).filter(|&n| stepped(n)).map(|n| Reg::int(n as u16));
+    let reals = (0..code.frame.cleared).map(|n| Reg::real(n as u16));
+    let ty = |reg: Reg| if reg.bank == Bank::Real { F64 } else { I64 };
+    reals.chain(ints).map(|reg| Lasting { reg, variable: emit.b.declare_var(ty(reg)) }).collect()
+}
+
+/// A register that changes from iteration to iteration, and lasts.
+#[derive(Clone, Copy)]
+struct Lasting {
+    reg: Reg,
+    variable: Variable,
 }
 
 /// What the loop pushes.
@@ -160,8 +355,7 @@ struct Pushed {
 struct Iteration<'a> {
     code: &'a LoopCode,
     lenient: &'a Leniency,
-    /// Registers that change and last: bank, number, variable.
-    lasting: &'a [(Bank, usize, Variable)],
+    lasting: &'a [Lasting],
     /// For each array where its adjoints begin.
     arrays: &'a [Value],
     pushed: Option<Pushed>,
@@ -185,7 +379,7 @@ impl Iteration<'_> {
         let rounds = Rounds { prologue: &code.prologue, code: &code.body, moves: &code.moves, leniency, known };
         let [_, first_int] = code.frame.entry();
         let saved = (first_int..first_int + code.layout.entry.ints).map(|n| Reg::int(n as u16));
-        let lasts = |reg: Reg| self.lasting.iter().any(|&(bank, n, _)| bank == reg.bank && n == usize::from(reg.index));
+        let lasts = |reg: Reg| self.lasting.iter().any(|lasting| lasting.reg == reg);
         Pairs::new(rounds, added.collect(), lasts, saved)
     }
 
@@ -211,22 +405,17 @@ impl Iteration<'_> {
 
     /// What lasts, where an iteration begins. Registers that don't change may keep what they have.
     fn fetch_lasting(&self, emit: &mut Emit<'_>, registers: &mut Registers, changes: impl Fn(Reg) -> bool) {
-        for &(bank, n, variable) in self.lasting {
-            let (list, reg) = match bank {
-                Bank::Real => (&mut registers.reals, Reg::real(n as u16)),
-                _ => (&mut registers.ints, Reg::int(n as u16)),
-            };
+        for &Lasting { reg, variable } in self.lasting {
             if changes(reg) {
-                list[n] = Some(emit.b.use_var(variable));
+                registers.set(reg, emit.b.use_var(variable));
             }
         }
     }
 
     /// Goes on after so many iterations.
     fn go_on(&self, emit: &mut Emit<'_>, registers: &Registers, iterations: i64) {
-        for &(bank, n, variable) in self.lasting {
-            let value = if bank == Bank::Real { registers.real(n as u16) } else { registers.int(n as u16) };
-            emit.b.def_var(variable, value);
+        for &Lasting { reg, variable } in self.lasting {
+            emit.b.def_var(variable, registers.get(reg));
         }
         let entries = emit.b.use_var(self.at);
         let entries = emit.plus(entries, -iterations * self.code.entry_bytes() as i64);

@@ -281,12 +281,8 @@ impl Writer<'_, '_> {
         let slots = self.emit.load(I64, self.run, offset_of!(RegionRun, slots) as i32);
         for (n, &register) in self.code.contributions.iter().enumerate() {
             let slot = self.emit.b.ins().uload32(UNALIGNED, slots, 4 * n as i32);
-            let offset = self.emit.b.ins().ishl_imm_u(slot, 3);
-            let address = self.emit.b.ins().iadd(self.adjoints, offset);
-            let sum = self.emit.load(F64, address, 0);
             let contribution = self.emit.b.use_var(self.lasting_reals[usize::from(register)]);
-            let sum = self.emit.b.ins().fadd(sum, contribution);
-            self.emit.store(sum, address, 0);
+            self.emit.add_to_slot(self.adjoints, slot, contribution);
         }
     }
 
@@ -609,9 +605,8 @@ impl Writer<'_, '_> {
         registers.ints[usize::from(builder.left)] = Some(before);
         let pushed = registers.int(builder.first);
         let slot = self.emit.b.ins().iadd(pushed, before);
-        let offset = self.emit.b.ins().ishl_imm_u(slot, 3);
         let adjoints = self.adjoints;
-        let address = self.emit.b.ins().iadd(adjoints, offset);
+        let address = self.emit.adjoints_at(adjoints, slot);
         // What was pushed may be constant. Then the constants' adjoint is read in its place, and not used.
         for (n, &register) in adjoint_registers.iter().rev().enumerate() {
             let place = self.emit.b.ins().iadd_imm_s(address, 8 * n as i64);

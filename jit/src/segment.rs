@@ -23,8 +23,7 @@ pub(crate) fn write(emit: &mut Emit<'_>, segment: &SegmentCode) {
 
     // If all output adjoints are zero, of either sign, nothing flows back.
     let first = emit.b.ins().uload32(UNALIGNED, trailer, 4);
-    let first = emit.b.ins().ishl_imm_u(first, 3);
-    let outputs = emit.b.ins().iadd(adjoints, first);
+    let outputs = emit.adjoints_at(adjoints, first);
     let mut any = None;
     let mut registers = Registers::new(code);
     for n in 0..segment.slots as usize {
@@ -69,11 +68,7 @@ pub(crate) fn write(emit: &mut Emit<'_>, segment: &SegmentCode) {
     }
     for (n, &contribution) in segment.contributions.iter().enumerate() {
         let slot = emit.b.ins().uload32(UNALIGNED, trailer, offset(layout.slot(n)));
-        let offset = emit.b.ins().ishl_imm_u(slot, 3);
-        let at = emit.b.ins().iadd(adjoints, offset);
-        let sum = emit.load(F64, at, 0);
-        let sum = emit.b.ins().fadd(sum, registers.real(contribution));
-        emit.store(sum, at, 0);
+        emit.add_to_slot(adjoints, slot, registers.real(contribution));
     }
     emit.b.ins().jump(idle, &[]);
     emit.enter(idle);
@@ -101,6 +96,16 @@ impl Registers {
         self.ints[usize::from(register)].expect("derived code assigns before it reads")
     }
 
+    /// The value of a real or an integer register.
+    pub(crate) fn get(&self, reg: Reg) -> Value {
+        if reg.bank == Bank::Real { self.real(reg.index) } else { self.int(reg.index) }
+    }
+
+    pub(crate) fn set(&mut self, reg: Reg, value: Value) {
+        let bank = if reg.bank == Bank::Real { &mut self.reals } else { &mut self.ints };
+        bank[usize::from(reg.index)] = Some(value);
+    }
+
     /// Writes one instruction of derived code. A lenient strong product is a plain one.
     pub(crate) fn run(&mut self, emit: &mut Emit<'_>, inst: &Inst, lenient: bool) {
         match pure(inst) {
@@ -122,11 +127,9 @@ impl Registers {
                 self.ints[dst.index()] = Some(element);
             }
             Pure::Scalar(inst) => {
-                let value = |reg: &Reg| if reg.bank == Bank::Real { self.real(reg.index) } else { self.int(reg.index) };
-                let args: Vec<Value> = inst.args().iter().map(value).collect();
+                let args: Vec<Value> = inst.args().iter().map(|&reg| self.get(reg)).collect();
                 let result = emit.scalar(if lenient { Op::Mul } else { inst.op }, &args);
-                let bank = if inst.dst.bank == Bank::Real { &mut self.reals } else { &mut self.ints };
-                bank[usize::from(inst.dst.index)] = Some(result);
+                self.set(inst.dst, result);
             }
         }
     }

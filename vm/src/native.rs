@@ -94,7 +94,7 @@ pub enum Request<'a> {
     Function(FunctionRequest<'a>),
     /// The adjoint of a segment: a [`SegmentFn`].
     Segment(&'a SegmentCode),
-    /// The iterations of a loop's adjoint: a [`LoopFn`].
+    /// The adjoint of a loop: a [`LoopFn`].
     Loop(&'a LoopCode),
     /// The adjoint of a region: a [`RegionFn`].
     Region(&'a RegionCode),
@@ -135,30 +135,41 @@ pub struct FunctionCode;
 /// because a product was NaN, and the strong product may say otherwise: then the derived code is interpreted.
 pub type SegmentFn = unsafe extern "C" fn(trailer: *const u32, adjoints: *mut f64) -> u32;
 
-/// Runs iterations of a loop's adjoint, from the last one backwards. Returns how many it has run: fewer than asked for
-/// if in the next one a product was NaN, and the strong product may say otherwise. The frame then is as before that
-/// iteration, and it is interpreted.
+/// Runs iterations of a loop's adjoint, from the last one backwards, and adds the contributions to its inputs when it has
+/// run the first one. Returns how many are left of those that it was asked for: more than 0 if in the next one a product
+/// was NaN, and the strong product may say otherwise; that one is interpreted. Then, and where iterations are left that
+/// it wasn't asked for, the frame holds what changes from one to the next.
 pub type LoopFn = unsafe extern "C" fn(run: *const LoopRun) -> u64;
+
+/// A [`LoopFn`] that was asked for a whole record has done nothing: the entries are in several slabs, or there are no
+/// iterations, or more than [`LOOP_WHOLE_MAX`].
+pub const LOOP_UNBEGUN: u64 = u64::MAX;
+
+/// A loop of more iterations isn't swept at one go, so that the clock is looked at.
+pub const LOOP_WHOLE_MAX: u64 = 1 << 14;
 
 /// What a [`LoopFn`] works on.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct LoopRun {
-    /// The frame's real registers. The first ones and what was saved once or computed by the prologue hold their
-    /// values, and the first ones get new ones.
-    pub reals: *mut f64,
-    /// The frame's integer registers, likewise.
-    pub ints: *mut i64,
-    /// The slots in the record: inputs, arrays, what was pushed.
-    pub slots: *const u32,
+    /// The trailer of the loop's record.
+    pub trailer: *const u32,
     /// The adjoints of the tape.
     pub adjoints: *mut f64,
-    /// The end of the entries.
+    /// The frame's real registers.
+    pub reals: *mut f64,
+    /// The frame's integer registers.
+    pub ints: *mut i64,
+    /// The end of the entries of the iterations that are to run. Null asks for the whole record: then they are left out
+    /// if nothing flows back into them, and what follows says nothing.
     pub entries_end: *const u8,
     /// The number of the last iteration, counted from 1.
     pub last: u64,
     /// How many iterations to run.
     pub count: u64,
+    /// Whether iterations have run before, 1 or 0: then the frame's registers that change from one to the next hold
+    /// their values.
+    pub resumed: u64,
 }
 
 /// Runs the adjoint of a region, and adds the contributions to its inputs. Returns [`REGION_DONE`],

@@ -27,10 +27,12 @@ use usage::Clock;
 
 use crate::code::run_straight;
 use crate::memory::stack::{self, Extent, NativeStack, Stack, stack_pointer};
-use crate::native::SegmentFn;
+use crate::native::{LoopFn, RegionFn, SegmentFn, Tier};
 use crate::records::adjoints::Adjoint;
 use crate::records::import::Import;
 use crate::records::pack::Pack;
+use crate::records::recorded_loop::LoopCode;
+use crate::records::region::RegionCode;
 use crate::records::segment::SegmentCode;
 use crate::records::{Kind, Trailer, link};
 use crate::running::meter::Account;
@@ -117,17 +119,32 @@ impl OpenTask<'_> {
     }
 }
 
-/// A segment of which a sweep has met a record, so that those that follow need no search: few segments make the records
-/// of a loop over a list, or of a recursion.
-struct Met<'a> {
+/// A segment, loop or region of which a sweep has met a record, so that those that follow need no search: few of them
+/// make the records of a loop over a list, or of a recursion.
+struct Met<'a, C, F> {
     id: u32,
-    code: &'a Adjoint<SegmentCode>,
+    code: &'a Adjoint<C>,
     /// Once there is some.
-    native: Option<SegmentFn>,
+    native: Option<F>,
 }
 
-/// How many segments are known at one time; the numbers of those that follow each other are neighbours, mostly.
+/// How many are known of each kind at one time; the numbers of those that follow each other are neighbours, mostly.
 const MET_MAX: usize = 4;
+
+/// Those that were met, by the last part of their numbers.
+type MetByNumber<'a, C, F> = [Option<Met<'a, C, F>>; MET_MAX];
+
+/// The one with this number among those that were met; now it is.
+#[inline(always)]
+fn met<'m, 'a, C, F>(
+    known: &'m mut MetByNumber<'a, C, F>,
+    id: u32,
+    find: impl FnOnce() -> &'a Adjoint<C>,
+) -> &'m mut Met<'a, C, F> {
+    let place = &mut known[id as usize % MET_MAX];
+    place.take_if(|met| met.id != id);
+    place.get_or_insert_with(|| Met { id, code: find(), native: None })
+}
 
 /// A range that was imported, and its first local slot.
 type RangeImport = (Import, Slot);
@@ -183,7 +200,7 @@ impl Sweep {
     /// As `body`, and if the system gives no address space for the stack.
     fn on_native_stack<R>(&mut self, body: impl FnOnce(&mut Sweep) -> Result<R, TrapKind>) -> Result<R, TrapKind> {
         if self.is_here() {
-            self.make_room()?;
+            self.make_room_below()?;
             return body(self);
         }
         let extent = self.cells.extent();
@@ -210,7 +227,7 @@ impl Sweep {
 
     /// Makes room on the native stack for what sweeps a task.
     #[inline]
-    fn make_room(&mut self) -> Result<(), TrapKind> {
+    fn make_room_below(&mut self) -> Result<(), TrapKind> {
         let here = stack_pointer();
         if here < self.native.limit() && self.is_here() {
             self.native.grow(here, u64::MAX).map_err(TrapKind::from)
@@ -378,7 +395,9 @@ impl Sweep {
     ) -> Result<(), TrapKind> {
         let program = run.program;
         let mut open: Option<OpenLoop<'_>> = None;
-        let mut met = [const { None::<Met<'_>> }; MET_MAX];
+        let mut segments: MetByNumber<'_, SegmentCode, SegmentFn> = [const { None }; MET_MAX];
+        let mut loops: MetByNumber<'_, LoopCode, LoopFn> = [const { None }; MET_MAX];
+        let mut regions: MetByNumber<'_, RegionCode, RegionFn> = [const { None }; MET_MAX];
         let mut at = frame.node.end;
         while !at.is_null() {
             // SAFETY: `at` is the end of a record.
@@ -387,10 +406,7 @@ impl Sweep {
                 at = match kind {
                     Kind::Segment(id) if CHECKED => self.checked_segment(run, frame, trailer, (id, first))?,
                     Kind::Segment(id) => {
-                        let met = match &mut met[id as usize % MET_MAX] {
-                            Some(met) if met.id == id => met,
-                            other => other.insert(Met { id, code: program.segment(id), native: None }),
-                        };
+                        let met = met(&mut segments, id, || program.segment(id));
                         if met.native.is_none() {
                             let tier = program.tier.as_ref();
                             met.native = tier.and_then(|tier| tier.segment(program, (id, met.code), run.account));
@@ -400,8 +416,26 @@ impl Sweep {
                             _ => self.segment(frame, trailer, first, met.code),
                         }
                     }
-                    Kind::Loop(id) => self.recorded_loop(run, frame, (id, first), trailer, &mut open)?,
-                    Kind::Region(id) => self.region(run, frame, (id, first), trailer)?,
+                    Kind::Loop(id) => {
+                        let met = met(&mut loops, id, || program.recorded_loop(id));
+                        if met.native.is_none() {
+                            met.native = Tier::compiled_loop(met.code);
+                        }
+                        let whole = match met.native {
+                            Some(native) if self.scattered.is_empty() => {
+                                self.whole_loop(run, frame, (met.code, native), trailer)?
+                            }
+                            _ => None,
+                        };
+                        match whole {
+                            Some(start) => start,
+                            None => self.recorded_loop(run, frame, (id, first), trailer, &mut open)?,
+                        }
+                    }
+                    Kind::Region(id) => {
+                        let met = met(&mut regions, id, || program.region(id));
+                        self.region(run, frame, (met, first), trailer)?
+                    }
                     Kind::Pack => pack(frame, trailer, first),
                     Kind::Strip if open.is_none() => self.skip_strip(trailer),
                     Kind::Strip => self.strip(run, frame, trailer, &mut open)?,
@@ -464,6 +498,17 @@ impl Sweep {
         run.account.poll_ahead(run.account.unwinding(in_use, run.sweeps.is_some()))
     }
 
+    /// Makes the frame so large that it has so many real and integer registers.
+    #[inline(always)]
+    fn make_room(&mut self, reals: usize, ints: usize) {
+        if self.reals.len() < reals {
+            self.reals.resize(reals, 0.0);
+        }
+        if self.ints.len() < ints {
+            self.ints.resize(ints, 0);
+        }
+    }
+
     /// Owes the adjoints of the ranges that the loop has read which was swept last.
     ///
     /// # Safety
@@ -496,12 +541,7 @@ impl Sweep {
         if outputs.iter().all(|&adjoint| adjoint == 0.0) {
             return start;
         }
-        if self.reals.len() < code.adjoint.reals {
-            self.reals.resize(code.adjoint.reals, 0.0);
-        }
-        if self.ints.len() < code.adjoint.ints {
-            self.ints.resize(code.adjoint.ints, 0);
-        }
+        self.make_room(code.adjoint.reals, code.adjoint.ints);
         self.reals[code.output(0)..code.output(outputs.len())].copy_from_slice(outputs);
         let (reals, ints) = (self.reals.as_mut_ptr(), self.ints.as_mut_ptr());
         // SAFETY: promised by the caller; the frame is large enough, and derived code stays in it.
@@ -525,8 +565,10 @@ fn time_to_number(account: &Account, tasks: usize) -> Result<(), TrapKind> {
 
 /// Whether all of what may be many adjoints are zero, of either sign. What was made last is looked at first: that is
 /// likely to be what was read later, and what has adjoints.
+#[inline]
 fn are_zero(adjoints: &[f64]) -> bool {
-    adjoints.rchunks(64).all(|chunk| chunk.iter().fold(0, |bits, adjoint| bits | adjoint.to_bits() << 1) == 0)
+    adjoints.last().is_none_or(|&adjoint| adjoint == 0.0)
+        && adjoints.rchunks(64).all(|chunk| chunk.iter().fold(0, |bits, adjoint| bits | adjoint.to_bits() << 1) == 0)
 }
 
 /// Owes the adjoints of a range, unless they are zero.

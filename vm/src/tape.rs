@@ -34,7 +34,7 @@ use crate::memory::pool::SlabPool;
 use crate::records::{Kind, TRAILER_BYTES, link, pack, strip};
 use crate::running::meter::Account;
 use crate::trap::Limit;
-use crate::word::{Owner, Slot, Word};
+use crate::word::{self, Owner, Slot, Word};
 use imports::Imports;
 use slabs::SlabWriter;
 use std::mem::offset_of;
@@ -542,10 +542,10 @@ impl Tape {
     pub(crate) fn pack(&mut self, words: &[Word]) -> Result<Slot, Limit> {
         self.slabs.ask_for_time(size_of_val(words))?;
         let first = words.first().map_or(Slot::NONE, |word| word.slot());
-        if words.iter().all(|word| word.is_constant()) {
+        if first.is_none() && words.iter().all(|word| word.is_constant()) {
             return Ok(Slot::NONE);
         }
-        if !first.is_none() && words.iter().zip(first.onwards()).all(|(&word, expected)| word == expected.into()) {
+        if !first.is_none() && word::are_consecutive(words) {
             return Ok(first);
         }
         let first = self.reserve_slots(words.len() as u64)?;

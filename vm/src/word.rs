@@ -45,6 +45,17 @@ impl From<Slot> for Word {
     }
 }
 
+/// Whether these words are slots that follow one another.
+pub(crate) fn are_consecutive(words: &[Word]) -> bool {
+    // Many are looked at before it is decided, so that several are looked at together.
+    const TOGETHER: usize = 64;
+    let Some(&first) = words.first() else { return true };
+    (first.0..).step_by(TOGETHER).zip(words.chunks(TOGETHER)).all(|(first, words)| {
+        let expected = |n: usize| first + n as u64;
+        words.iter().enumerate().fold(0, |differing, (n, word)| differing | (word.0 ^ expected(n))) == 0
+    })
+}
+
 /// A place among the adjoints of a tape. The first one belongs to constants: whatever is added there is never read.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 #[repr(transparent)]

@@ -7,6 +7,8 @@ use crate::bytecode::module::FuncId;
 use crate::code::{ByMode, Mode, Position};
 use crate::host::Panic;
 use crate::records::adjoints::Adjoint;
+use crate::records::recorded_loop::LoopCode;
+use crate::records::region::RegionCode;
 use crate::records::segment::SegmentCode;
 use crate::running::meter::{Account, PIECE_MAX};
 use crate::running::program::Program;
@@ -110,6 +112,13 @@ impl Code {
     /// The address, for native code to go on at.
     pub(crate) fn address(self) -> u64 {
         self.0.as_ptr() as u64
+    }
+
+    /// # Safety
+    /// It is the code of a loop's adjoint.
+    unsafe fn of_loop(self) -> LoopFn {
+        // SAFETY: promised by the caller: such code is one of these, as `Unit` promises.
+        unsafe { std::mem::transmute::<*mut u8, LoopFn>(self.0.as_ptr()) }
     }
 }
 
@@ -460,22 +469,33 @@ impl Tier {
     pub(crate) fn recorded_loop(
         &self,
         program: &Program,
-        id: u32,
+        (id, code): (u32, &Adjoint<LoopCode>),
         iterations: u64,
         account: &Account,
     ) -> Option<LoopFn> {
         let iterations = u32::try_from(iterations).unwrap_or(u32::MAX);
-        let code = program.recorded_loop(id);
         let len = code.body.len();
         let code = self.adjoint(program, &code.native, Subject::Loop(id), (iterations, len), account)?;
-        // SAFETY: a loop's code is one of these, as `Unit` promises.
-        Some(unsafe { std::mem::transmute::<*mut u8, LoopFn>(code.0.as_ptr()) })
+        // SAFETY: it is a loop's.
+        Some(unsafe { code.of_loop() })
+    }
+
+    /// The code of a loop's adjoint, if there is any.
+    #[inline(always)]
+    pub(crate) fn compiled_loop(code: &Adjoint<LoopCode>) -> Option<LoopFn> {
+        // SAFETY: it is a loop's.
+        code.native.code().map(|code| unsafe { code.of_loop() })
     }
 
     /// Counts the instructions of a region's adjoint whose record the sweep has met. Returns its code, if there is any.
     #[inline(always)]
-    pub(crate) fn region(&self, program: &Program, id: u32, cost: u32, account: &Account) -> Option<RegionFn> {
-        let code = program.region(id);
+    pub(crate) fn region(
+        &self,
+        program: &Program,
+        (id, code): (u32, &Adjoint<RegionCode>),
+        cost: u32,
+        account: &Account,
+    ) -> Option<RegionFn> {
         let code = code.native.code().or_else(|| {
             // A round of one of its loops is about what one of a recorded loop is.
             let round = (code.len() / code.blocks.len()).max(1);

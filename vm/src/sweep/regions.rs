@@ -6,7 +6,7 @@
 //! to their slots, one after the other: two of them may be one slot.
 
 use super::tasks::SweepRun;
-use super::{OpenTask, Sweep, are_zero};
+use super::{Met, OpenTask, Sweep, are_zero};
 use crate::code::run_straight;
 use crate::native::{REGION_DONE, REGION_STOPPED, RegionFn, RegionRun};
 use crate::records::import::Import;
@@ -359,8 +359,8 @@ pub(crate) unsafe extern "C" fn poll_region(run: *mut RegionRun) -> u64 {
 }
 
 impl Sweep {
-    /// Sweeps the record of the region of this number, whose outputs have slots from `first` on. Returns where it
-    /// starts, or where the strips before it end if nothing flows back.
+    /// Sweeps the record of this region, whose outputs have slots from `first` on. Returns where it starts, or where the
+    /// strips before it end if nothing flows back.
     ///
     /// # Safety
     /// `trailer` is that of such a record.
@@ -369,10 +369,10 @@ impl Sweep {
         &mut self,
         run: &SweepRun<'a>,
         frame: &mut OpenTask<'a>,
-        (id, first): (u32, Slot),
+        (met, first): (&mut Met<'a, RegionCode, RegionFn>, Slot),
         trailer: *const u32,
     ) -> Result<*const u8, TrapKind> {
-        let code = run.program.region(id);
+        let code = met.code;
         // SAFETY: promised by the caller.
         let tail = unsafe { RegionTail::read(code.layout, trailer) };
         let scattered = std::mem::take(&mut self.scattered);
@@ -384,12 +384,7 @@ impl Sweep {
         // As for segments: all zero means that nothing flows back.
         let mut start = tail.trail.start;
         if ![outputs, elements, made].into_iter().all(are_zero) {
-            if self.reals.len() < code.reals {
-                self.reals.resize(code.reals, 0.0);
-            }
-            if self.ints.len() < code.ints {
-                self.ints.resize(code.ints, 0);
-            }
+            self.make_room(code.reals, code.ints);
             // SAFETY: the record has so many.
             let foreign = (0..tail.foreign_count).map(|n| unsafe { tail.foreign.add(n).read_unaligned() });
             let foreign = foreign.map(|slot| i64::from(slot.0 as i32));
@@ -405,8 +400,11 @@ impl Sweep {
                 foreign: if tail.foreign_count == 0 { Vec::new() } else { foreign.collect() },
                 scattered,
             };
-            let tier = run.program.tier.as_ref().filter(|_| walk.scattered.is_empty());
-            let native = tier.and_then(|tier| tier.region(run.program, id, tail.cost, run.account));
+            if met.native.is_none() {
+                let tier = run.program.tier.as_ref();
+                met.native = tier.and_then(|tier| tier.region(run.program, (met.id, code), tail.cost, run.account));
+            }
+            let native = met.native.filter(|_| walk.scattered.is_empty());
             // SAFETY: promised by the caller.
             unsafe {
                 let mut next = match native {

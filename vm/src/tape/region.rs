@@ -186,8 +186,8 @@ impl Tape {
         slots: impl Iterator<Item = Slot>,
         (pushed, first_pushed): (u64, Slot),
     ) -> Result<Slot, Limit> {
-        let foreign = std::mem::take(&mut self.open_region.foreign);
-        let bytes = site.layout.tail_bytes(foreign.len());
+        let foreign = self.open_region.foreign.len();
+        let bytes = site.layout.tail_bytes(foreign);
         if bytes + padding(1) > self.slabs.room() {
             self.next_trail()?;
         }
@@ -206,20 +206,35 @@ impl Tape {
             if site.layout.makes {
                 self.open_region.made_slots.iter().for_each(|&slot| writer.slot(slot));
             }
-            foreign.iter().for_each(|_| writer.slot(Slot::NONE));
-            writer.narrow(foreign.len() as u32);
+            (0..foreign).for_each(|_| writer.slot(Slot::NONE));
+            writer.narrow(foreign as u32);
             writer.narrow(u32::try_from(cost).unwrap_or(u32::MAX));
             writer.narrow(trail as u32);
             writer.trailer(Kind::Region(site.id), first);
-            start.add(bytes - TRAILER_BYTES - 12 - 4 * foreign.len()).cast::<Slot>()
+            start.add(bytes - TRAILER_BYTES - 12 - 4 * foreign).cast::<Slot>()
         };
+        if self.open_region.reads_foreign {
+            // SAFETY: it has a place for each of them.
+            unsafe { self.import_foreign(firsts) }?;
+        }
+        Ok(first)
+    }
+
+    /// Imports what the region has read of other tasks' arrays, whose record ends here.
+    ///
+    /// # Safety
+    /// At `firsts` the record has places for the first slots of those that have a place in it.
+    #[cold]
+    unsafe fn import_foreign(&mut self, firsts: *mut Slot) -> Result<(), Limit> {
+        let cost = self.open_region.cost;
+        let mut foreign = std::mem::take(&mut self.open_region.foreign);
         let is_scattered = |array: &ForeignArray| u64::from(array.len) > cost.max(WHOLE_MAX);
         for (n, &array) in foreign.iter().enumerate() {
             if is_scattered(&array) {
                 continue;
             }
             let (slot, new) = self.import_later(array)?;
-            // SAFETY: it is one of the places.
+            // SAFETY: promised by the caller.
             unsafe { firsts.add(n).write_unaligned(slot) };
             if new {
                 self.record_loop_import(array.owner, (array.first, array.len, slot))?;
@@ -231,12 +246,11 @@ impl Tape {
         for (array, local) in std::mem::take(&mut self.open_region.whole) {
             self.record_loop_import(array.owner, (array.first, array.len, local))?;
         }
-        let mut foreign = foreign;
         foreign.clear();
         self.open_region.foreign = foreign;
         self.open_region.names.clear();
         self.open_region.reads_foreign = false;
-        Ok(first)
+        Ok(())
     }
 }
 

@@ -90,6 +90,15 @@ impl LoopTail {
             LoopTail { iterations, entries, once, slots: once.add(layout.slot(0)).cast() }
         }
     }
+
+    /// Where the entries start that stand in the same slab.
+    ///
+    /// # Safety
+    /// The tail is that of a record of this loop.
+    pub(crate) unsafe fn start(&self, code: &LoopCode) -> *const u8 {
+        // SAFETY: promised by the caller: so many stand there.
+        unsafe { self.once.sub(code.entry_bytes() * self.entries as usize) }
+    }
 }
 
 /// The frame that a loop's adjoint runs on. Its real registers are, in this order: adjoints of the state; sums of the

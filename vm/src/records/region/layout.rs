@@ -113,6 +113,7 @@ impl Trail {
 impl RegionTail {
     /// # Safety
     /// `trailer` is that of a record with this layout.
+    #[inline]
     pub(crate) unsafe fn read(layout: RegionLayout, trailer: *const u32) -> RegionTail {
         // SAFETY: promised by the caller: the record's parts stand where the layout says.
         unsafe {
