@@ -229,7 +229,7 @@ impl<'c> Pairs<'c> {
         hoisted: &BeforeRounds<'_>,
         failed: Block,
     ) -> Registers {
-        let scratch = Registers { reals: vec![None; registers.reals.len()], ints: vec![None; registers.ints.len()] };
+        let scratch = Registers::new(registers.reals.len(), registers.ints.len());
         let mut lanes = PairLanes { lanes: Lanes::new(Way::Backwards, hoisted.splats.clone()), scratch };
         let alike = self.alike(emit, &mut lanes, registers, loaded);
         let mut registers = registers.clone();
@@ -392,19 +392,13 @@ impl PairLanes {
     fn run(&mut self, emit: &mut Emit<'_>, held: &Held, (inst, lenient): (&Inst, bool), round: usize) -> Value {
         inst.for_each_reg(&Stream::default(), |reg, def| {
             if !def {
-                let value = Some(self.lanes.of_round(emit, held.get(reg), round));
-                match reg.bank {
-                    Bank::Real => self.scratch.reals[usize::from(reg.index)] = value,
-                    _ => self.scratch.ints[usize::from(reg.index)] = value,
-                }
+                let value = self.lanes.of_round(emit, held.get(reg), round);
+                self.scratch.set(reg, value);
             }
         });
         self.scratch.run(emit, inst, lenient);
         let result = inst.pure_result().expect("derived code touches registers only");
-        match result.bank {
-            Bank::Real => self.scratch.real(result.index),
-            _ => self.scratch.int(result.index),
-        }
+        self.scratch.get(result)
     }
 }
 

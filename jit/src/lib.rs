@@ -30,7 +30,7 @@
 //! - `emit`: writing Cranelift's representation, with the calls out of native code.
 //! - `cost`: what compiling will cost, before it is done.
 //! - `scalar`: scalar instructions. `function`: everything else of a function. `segment`, `loop_adjoint` and
-//!   `region_adjoint`: adjoints.
+//!   `region_adjoint`: adjoints, with what `deferred` leaves for rare ways.
 //! - `vectors`: two rounds of a loop at a time. `adjoint_pairs`: those of adjoints, with what `linear` knows of
 //!   indices.
 //!
@@ -39,6 +39,7 @@
 mod adjoint_pairs;
 mod bit_set;
 mod cost;
+mod deferred;
 mod emit;
 mod function;
 mod lenient;

@@ -4,6 +4,7 @@
 //! iteration is added to memory; if it fails, the iteration is left to the interpreter.
 
 use crate::adjoint_pairs::{self, Added, BeforeRounds, Pairs, Rounds, rounds_together};
+use crate::deferred::rarely_read;
 use crate::emit::{Emit, UNALIGNED};
 use crate::lenient::{Leniency, branch_on_nan, moved};
 use crate::segment::Registers;
@@ -29,6 +30,12 @@ pub(crate) fn iterations_written(code: &LoopCode) -> u64 {
 /// The register that an instruction of derived code writes.
 fn written(inst: &Inst) -> Reg {
     inst.pure_result().expect("derived code touches registers only")
+}
+
+/// Which instructions of an iteration are written only where a slope needs its operand.
+fn rare(code: &LoopCode) -> Vec<bool> {
+    let added = code.elements.iter().map(|element| element.contribution);
+    rarely_read(code.reals, &code.body, &code.moves, added.chain(0..code.frame.cleared as u16))
 }
 
 /// How an iteration is written: its results are what it adds to elements and leaves to the next one.
@@ -109,9 +116,18 @@ pub(crate) fn write(emit: &mut Emit<'_>, code: &LoopCode) {
     });
     let left = emit.variable(count);
 
-    let (lenient, none_known) = (leniency(code), vec![false; code.body.len()]);
-    let iteration =
-        Iteration { code, lenient: &lenient, lasting: &lasting, arrays: &arrays, pushed, adjoints, left, at };
+    let (lenient, rare, none_known) = (leniency(code), rare(code), vec![false; code.body.len()]);
+    let iteration = Iteration {
+        code,
+        lenient: &lenient,
+        rare: &rare,
+        lasting: &lasting,
+        arrays: &arrays,
+        pushed,
+        adjoints,
+        left,
+        at,
+    };
     let pairs = (iterations_written(code) > 1).then(|| iteration.find_pairs(&none_known)).flatten();
     let apart = pairs.as_ref().map(|pairs| iteration.are_apart(emit, pairs, &registers));
     let splats = pairs.as_ref().map(|pairs| pairs.splats(emit, &registers)).unwrap_or_default();
@@ -268,7 +284,7 @@ impl Record<'_> {
     /// The registers with what was saved once.
     fn saved_once(&self, emit: &mut Emit<'_>) -> Registers {
         let code = self.code;
-        let mut registers = Registers { reals: vec![None; code.reals], ints: vec![None; code.ints] };
+        let mut registers = Registers::new(code.reals, code.ints);
         let (once, [first_real, first_int]) = (code.layout.once, code.frame.once());
         for n in 0..once.reals {
             let value = emit.b.ins().load(F64, UNALIGNED, self.trailer, self.at(once.real(n)));
@@ -355,6 +371,8 @@ struct Pushed {
 struct Iteration<'a> {
     code: &'a LoopCode,
     lenient: &'a Leniency,
+    /// Which instructions are written only where a slope needs its operand.
+    rare: &'a [bool],
     lasting: &'a [Lasting],
     /// For each array where its adjoints begin.
     arrays: &'a [Value],
@@ -477,8 +495,11 @@ impl Iteration<'_> {
             let value = emit.b.ins().load(I64, UNALIGNED, entries, start + entry.int(n) as i32);
             registers.ints[first_int + n] = Some(value);
         }
-        for (inst, &lenient) in code.body.iter().zip(&lenient.products) {
-            registers.run(emit, inst, lenient);
+        for (n, inst) in code.body.iter().enumerate() {
+            match self.rare[n] {
+                true => registers.defer(inst),
+                false => registers.run(emit, inst, lenient.products[n]),
+            }
         }
         let tests: Vec<Value> = lenient.tests.iter().map(|&n| registers.real(n)).collect();
         branch_on_nan(emit, &tests, failed);

@@ -7,7 +7,6 @@ use crate::vectors::{MACHINE_HAS_VECTORS, machine_has_fma};
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::types::{F64, F64X2, I32, I64, I64X2};
 use cranelift_codegen::ir::{InstBuilder, InstructionData, MemFlagsData, Opcode, Value};
-use cranelift_frontend::FunctionBuilder;
 use dualvm_vm::isa::Op;
 use dualvm_vm::math::{SIGMOID_SLOPE_BOUND, TANH_SLOPE_BOUND, exp, hyperbolic};
 
@@ -45,9 +44,8 @@ impl Emit<'_> {
             Op::Min => self.extreme([b, a], a, b),
             Op::Max => self.extreme([a, b], a, b),
             Op::StrongMul => self.strong_mul(a, b),
-            Op::TanhSlope => self.tanh_slope(a, b),
+            Op::TanhSlope | Op::SigmoidSlope => self.slope(op, |_| a, b),
             Op::Sigmoid => self.sigmoid(a),
-            Op::SigmoidSlope => self.sigmoid_slope(a, b),
             Op::Exp => self.exp(a),
             Op::Tanh => self.tanh(a),
             Op::Select => self.select_real(a, [b, c]),
@@ -209,46 +207,35 @@ impl Emit<'_> {
         result
     }
 
-    /// `1 - t²`; where too few of its digits would be left, what the function of the table gives.
-    fn tanh_slope(&mut self, a: Value, t: Value) -> Value {
-        let size = self.b.ins().fabs(t);
-        self.slope(Op::TanhSlope, [a, t], (size, TANH_SLOPE_BOUND), |b, one| {
-            let (less, more) = (b.ins().fsub(one, t), b.ins().fadd(t, one));
-            b.ins().fmul(less, more)
-        })
-    }
-
-    /// `s (1 - s)`; where too few of its digits would be left, what the function of the table gives.
-    fn sigmoid_slope(&mut self, a: Value, s: Value) -> Value {
-        self.slope(Op::SigmoidSlope, [a, s], (s, SIGMOID_SLOPE_BOUND), |b, one| {
-            let less = b.ins().fsub(one, s);
-            b.ins().fmul(s, less)
-        })
-    }
-
-    /// What `near` computes with the number 1, where a value is no more than a bound; elsewhere what the function of
-    /// the table gives.
-    fn slope(
-        &mut self,
-        op: Op,
-        args: [Value; 2],
-        (value, bound): (Value, f64),
-        compute: impl FnOnce(&mut FunctionBuilder<'_>, Value) -> Value,
-    ) -> Value {
+    /// The slope of `tanh` or `sigmoid` where that is `result`: `1 - t²` or `s (1 - s)`; where too few digits of these
+    /// would be left, what the function of the table gives, which takes the operand, too.
+    pub(crate) fn slope(&mut self, op: Op, operand: impl FnOnce(&mut Self) -> Value, result: Value) -> Value {
+        let (size, bound) = match op {
+            Op::TanhSlope => (self.b.ins().fabs(result), TANH_SLOPE_BOUND),
+            _ => (result, SIGMOID_SLOPE_BOUND),
+        };
         let (near, far, done) = (self.b.create_block(), self.cold_block(), self.b.create_block());
-        let result = self.b.append_block_param(done, F64);
+        let slope = self.b.append_block_param(done, F64);
         let bound = self.b.ins().f64const(bound);
-        let is_near = self.b.ins().fcmp(FloatCC::LessThanOrEqual, value, bound);
+        let is_near = self.b.ins().fcmp(FloatCC::LessThanOrEqual, size, bound);
         self.branch(is_near, near, &[], far, &[]);
         self.enter(far);
-        let exact = self.call_scalar_rarely(op, &args);
+        let operand = operand(self);
+        let exact = self.call_scalar_rarely(op, &[operand, result]);
         self.b.ins().jump(done, &[exact.into()]);
         self.enter(near);
         let one = self.b.ins().f64const(1.0);
-        let slope = compute(&mut self.b, one);
-        self.b.ins().jump(done, &[slope.into()]);
+        let less = self.b.ins().fsub(one, result);
+        let product = match op {
+            Op::TanhSlope => {
+                let more = self.b.ins().fadd(result, one);
+                self.b.ins().fmul(less, more)
+            }
+            _ => self.b.ins().fmul(result, less),
+        };
+        self.b.ins().jump(done, &[product.into()]);
         self.enter(done);
-        result
+        slope
     }
 
     /// `eᵃ`, operation by operation as [`dualvm_vm::math::exp()`]: a call would cost as much as it computes. Of a

@@ -3,12 +3,13 @@
 //! Strong products are written as plain ones ([`crate::lenient`]). The test for NaN comes before any contribution is
 //! added; if it fails, the record is left to the interpreter.
 
+use crate::deferred::{Deferred, is_slope, rarely_read};
 use crate::emit::{Emit, UNALIGNED};
 use crate::lenient::{Leniency, branch_on_nan, pure};
 use cranelift_codegen::ir::types::{F64, I32, I64};
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value};
 use dualvm_vm::isa::{Bank, Op, Reg};
-use dualvm_vm::native::{Inst, Pure, SegmentCode, StraightCode};
+use dualvm_vm::native::{Inst, Pure, SegmentCode};
 
 /// Writes the function: see [`dualvm_vm::native::SegmentFn`].
 pub(crate) fn write(emit: &mut Emit<'_>, segment: &SegmentCode) {
@@ -25,7 +26,7 @@ pub(crate) fn write(emit: &mut Emit<'_>, segment: &SegmentCode) {
     let first = emit.b.ins().uload32(UNALIGNED, trailer, 4);
     let outputs = emit.adjoints_at(adjoints, first);
     let mut any = None;
-    let mut registers = Registers::new(code);
+    let mut registers = Registers::new(code.reals, code.ints);
     for n in 0..segment.slots as usize {
         let bits = emit.load(I64, outputs, 8 * n as i32);
         any = Some(any.map_or(bits, |any| emit.b.ins().bor(any, bits)));
@@ -50,8 +51,12 @@ pub(crate) fn write(emit: &mut Emit<'_>, segment: &SegmentCode) {
         registers.reals[n] = Some(emit.b.ins().load(F64, UNALIGNED, trailer, at));
     }
     let lenient = Leniency::new(code.reals, &code.code, segment.contributions.iter().copied());
-    for (inst, lenient) in code.code.iter().zip(&lenient.products) {
-        registers.run(emit, inst, *lenient);
+    let rare = rarely_read(code.reals, &code.code, &[], segment.contributions.iter().copied());
+    for (n, inst) in code.code.iter().enumerate() {
+        match rare[n] {
+            true => registers.defer(inst),
+            false => registers.run(emit, inst, lenient.products[n]),
+        }
     }
 
     if !lenient.tests.is_empty() {
@@ -81,11 +86,14 @@ pub(crate) fn write(emit: &mut Emit<'_>, segment: &SegmentCode) {
 pub(crate) struct Registers {
     pub(crate) reals: Vec<Option<Value>>,
     pub(crate) ints: Vec<Option<Value>>,
+    /// What is written where it is read.
+    deferred: Deferred,
 }
 
 impl Registers {
-    pub(crate) fn new(code: &StraightCode) -> Self {
-        Registers { reals: vec![None; code.reals], ints: vec![None; code.ints] }
+    /// So many, which have no values yet.
+    pub(crate) fn new(reals: usize, ints: usize) -> Self {
+        Registers { reals: vec![None; reals], ints: vec![None; ints], deferred: Deferred::default() }
     }
 
     pub(crate) fn real(&self, register: u16) -> Value {
@@ -102,35 +110,62 @@ impl Registers {
     }
 
     pub(crate) fn set(&mut self, reg: Reg, value: Value) {
+        self.deferred.forget(reg);
         let bank = if reg.bank == Bank::Real { &mut self.reals } else { &mut self.ints };
         bank[usize::from(reg.index)] = Some(value);
     }
 
     /// Writes one instruction of derived code. A lenient strong product is a plain one.
     pub(crate) fn run(&mut self, emit: &mut Emit<'_>, inst: &Inst, lenient: bool) {
-        match pure(inst) {
-            Pure::PrimalConst { dst, value } => {
-                self.reals[dst.index()] = Some(emit.b.ins().f64const(f64::from_bits(value)));
-            }
-            Pure::IConst { dst, value } => self.ints[dst.index()] = Some(emit.int(value)),
-            Pure::PrimalMov { dst, src } => self.reals[dst.index()] = Some(self.real(src.0)),
-            Pure::IMov { dst, src } => self.ints[dst.index()] = Some(self.int(src.0)),
-            Pure::KeptObject { dst, cell } => {
-                self.ints[dst.index()] = Some(emit.kept_object(self.int(cell.0)));
-            }
-            Pure::KeptElem { dst, object, index } => {
-                let element = emit.kept_element(F64, self.int(object.0), self.int(index.0));
-                self.reals[dst.index()] = Some(element);
-            }
-            Pure::KeptIElem { dst, object, index } => {
-                let element = emit.kept_element(I64, self.int(object.0), self.int(index.0));
-                self.ints[dst.index()] = Some(element);
-            }
-            Pure::Scalar(inst) => {
-                let args: Vec<Value> = inst.args().iter().map(|&reg| self.get(reg)).collect();
-                let result = emit.scalar(if lenient { Op::Mul } else { inst.op }, &args);
-                self.set(inst.dst, result);
-            }
+        let operand = |emit: &mut Emit<'_>, reg: Reg| match self.deferred.result(reg) {
+            Some(number) => self.deferred.write(emit, number),
+            None => self.get(reg),
+        };
+        let value = value_of(emit, inst, lenient, operand);
+        self.set(inst.pure_result().expect("derived code touches registers only"), value);
+    }
+
+    /// Leaves an instruction of derived code for where its result is read.
+    pub(crate) fn defer(&mut self, inst: &Inst) {
+        let Registers { reals, ints, deferred } = self;
+        let bank = |reg: Reg| if reg.bank == Bank::Real { &*reals } else { &*ints };
+        deferred.push(*inst, |reg| bank(reg)[usize::from(reg.index)]);
+    }
+}
+
+/// Writes one instruction of derived code with these operands. Returns its result. A lenient strong product is a plain
+/// one. The first operand of a slope is asked for where it is needed, which is rare.
+pub(crate) fn value_of(
+    emit: &mut Emit<'_>,
+    inst: &Inst,
+    lenient: bool,
+    operand: impl Fn(&mut Emit<'_>, Reg) -> Value,
+) -> Value {
+    match pure(inst) {
+        Pure::PrimalConst { value, .. } => emit.b.ins().f64const(f64::from_bits(value)),
+        Pure::IConst { value, .. } => emit.int(value),
+        Pure::PrimalMov { src, .. } => operand(emit, src.into()),
+        Pure::IMov { src, .. } => operand(emit, src.into()),
+        Pure::KeptObject { cell, .. } => {
+            let cell = operand(emit, cell.into());
+            emit.kept_object(cell)
+        }
+        Pure::KeptElem { object, index, .. } => {
+            let [object, index] = [object, index].map(|reg| operand(emit, reg.into()));
+            emit.kept_element(F64, object, index)
+        }
+        Pure::KeptIElem { object, index, .. } => {
+            let [object, index] = [object, index].map(|reg| operand(emit, reg.into()));
+            emit.kept_element(I64, object, index)
+        }
+        Pure::Scalar(inst) if is_slope(inst.op) => {
+            let [rare, result] = [inst.args()[0], inst.args()[1]];
+            let result = operand(emit, result);
+            emit.slope(inst.op, |emit| operand(emit, rare), result)
+        }
+        Pure::Scalar(inst) => {
+            let args: Vec<Value> = inst.args().iter().map(|&reg| operand(emit, reg)).collect();
+            emit.scalar(if lenient { Op::Mul } else { inst.op }, &args)
         }
     }
 }
