@@ -162,6 +162,23 @@ fn many_numbers_that_are_not_finite() {
     }
 }
 
+/// Records of more iterations aren't swept at one go, nor are those whose entries don't fit into one part of the tape.
+#[test]
+fn loops_that_are_swept_in_several_goes() {
+    let modules = modules();
+    let mut rng = Rng::with_seed(5);
+    for len in [16_383, 16_384, 16_385, 40_000] {
+        for special in [0.5, 0.0, f64::INFINITY] {
+            let mut arrays = arrays(&mut rng, len);
+            // Each of the parts may have such a number, or none.
+            for _ in 0..2 {
+                arrays[rng.usize(..2)][rng.usize(..len)] = special;
+            }
+            ["dots", "hyperbolic", "in_tasks"].iter().for_each(|name| check(&modules, name, [&arrays[0], &arrays[1]]));
+        }
+    }
+}
+
 #[test]
 fn arrays_that_share_elements() {
     let modules = modules();

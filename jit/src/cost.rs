@@ -38,6 +38,9 @@ const ELEMENT_TEST: u64 = 7;
 const BASE_TOLD: u64 = 11;
 /// Skipping the rounds of a loop in a region.
 const GUARD: u64 = 16;
+/// Beginning and ending the sweep of a loop, and finding out whether nothing flows back into what it has pushed.
+const WHOLE_LOOP: u64 = 100;
+const IDLE_PUSHED: usize = 16;
 /// Values that a region's sweep holds all the time: where it is, and where adjoints are.
 const HELD: u64 = 6;
 /// Having the interpreter compute a stretch of arithmetic where a product is NaN, without the numbers that it is given
@@ -394,9 +397,9 @@ fn recorded_loop(code: &LoopCode) -> Work {
     let lasting = (code.frame.cleared + layout.once.ints) as u64;
     let iteration = straight(&code.body, code.reals, 8 + entry + 2 * lasting + code.moves.len() as u64);
     let copies = loop_adjoint::iterations_written(code);
-    let ends = code.contributions.len() + code.outputs.len();
+    let ends = 6 * code.contributions.len() + 2 * code.outputs.len() + IDLE_PUSHED * usize::from(layout.pushed);
     let prologue: u64 = code.prologue.iter().map(|inst| pure_size(pure(inst), false)).sum();
-    let once = 40 + 3 * lasting + (layout.once.reals + 7 * layout.arrays + 6 * ends) as u64 + prologue;
+    let once = WHOLE_LOOP + 3 * lasting + (layout.once.reals + 7 * layout.arrays + ends) as u64 + prologue;
     let values = code.prologue.len() as f64 + lasting as f64 + layout.once.reals as f64;
     let insts = once + copies * iteration.insts;
     Work { insts, live: copies as f64 * iteration.live + insts as f64 * values }

@@ -25,9 +25,9 @@ fn rarely(inst: &Inst) -> Option<Reg> {
     }
 }
 
-/// For each instruction of derived code with so many real registers, whether its result is a real that is read once, and
-/// there rarely: by a slope, or by another instruction of that kind. As each is read once, what is written on rare ways
-/// is no more than what isn't written elsewhere. After the code come `moves`; these registers are read besides.
+/// For each instruction of derived code with so many real registers, whether its result is a real that is read once,
+/// and there rarely: by a slope, or by another instruction of that kind. As each is read once, what is written on rare
+/// ways is no more than what isn't written elsewhere. After the code come `moves`; these registers are read besides.
 pub(crate) fn rarely_read(
     registers: usize,
     code: &[Inst],
@@ -142,5 +142,55 @@ impl Deferred {
             results.insert(number, result);
         }
         results[&number]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dualvm_vm::native::RealReg;
+
+    fn slope(dst: u16, a: u16, t: u16) -> Inst {
+        Inst::TanhSlope { dst: RealReg(dst), a: RealReg(a), t: RealReg(t) }
+    }
+
+    fn product(dst: u16, a: u16, b: u16) -> Inst {
+        Inst::Mul { dst: RealReg(dst), a: RealReg(a), b: RealReg(b) }
+    }
+
+    /// Which instructions of code with eight registers are rarely read, where the last register is read besides.
+    fn rare(code: &[Inst], moves: &[Inst]) -> Vec<bool> {
+        rarely_read(8, code, moves, [7])
+    }
+
+    #[test]
+    fn what_an_operand_is_computed_from_goes_with_it() {
+        let code = [product(2, 0, 1), product(3, 2, 0), slope(7, 3, 1)];
+        assert_eq!(rare(&code, &[]), [true, true, false]);
+    }
+
+    #[test]
+    fn what_is_read_elsewhere_stays() {
+        assert_eq!(rare(&[product(2, 0, 1), product(3, 2, 2), slope(7, 3, 1)], &[]), [false, true, false]);
+        assert_eq!(rare(&[product(2, 0, 1), slope(3, 2, 1), product(7, 2, 3)], &[]), [false; 3]);
+        assert_eq!(rare(&[product(2, 0, 1), slope(3, 2, 1), slope(7, 2, 3)], &[]), [false; 3]);
+        assert_eq!(rare(&[product(7, 0, 1), slope(3, 7, 1)], &[]), [false; 2]);
+        let moves = [Inst::PrimalMov { dst: RealReg(0), src: RealReg(2) }];
+        assert_eq!(rare(&[product(2, 0, 1), slope(7, 2, 1)], &moves), [false; 2]);
+        assert_eq!(rare(&[product(2, 0, 1), slope(7, 2, 2)], &[]), [false; 2]);
+    }
+
+    #[test]
+    fn a_slope_may_be_an_operand_of_another() {
+        let code = [product(2, 0, 1), slope(3, 2, 1), slope(7, 3, 1)];
+        assert_eq!(rare(&code, &[]), [true, true, false]);
+    }
+
+    #[test]
+    fn a_register_that_is_written_again_is_another_value() {
+        let code = [product(2, 0, 1), slope(7, 2, 1), product(2, 7, 1), product(7, 2, 2)];
+        assert_eq!(rare(&code, &[]), [true, false, false, false]);
+        // What is never read is written all the same: nothing says that it would be read rarely.
+        assert_eq!(rare(&[product(2, 0, 1)], &[]), [false]);
     }
 }

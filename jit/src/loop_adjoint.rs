@@ -1,4 +1,5 @@
-//! The iterations of a loop's adjoint as native code: the adjoints of the loop's state stay in machine registers.
+//! The adjoint of a loop as native code: all that it takes is found from the record's trailer, and the adjoints of the
+//! loop's state stay in machine registers.
 //!
 //! Strong products are written as plain ones, as in [`crate::lenient`]. The test for NaN comes before anything of an
 //! iteration is added to memory; if it fails, the iteration is left to the interpreter.
@@ -64,7 +65,7 @@ pub(crate) fn write(emit: &mut Emit<'_>, code: &LoopCode) {
     let iterations = record.iterations_at_one_go(emit);
     emit.b.def_var(last, iterations);
     emit.b.def_var(count, iterations);
-    let entries = emit.b.ins().iadd_imm_s(record.trailer, i64::from(record.at(0)));
+    let entries = record.entries_end(emit);
     emit.b.def_var(at, entries);
     record.leave_if_idle(emit, adjoints, iterations, fresh);
 
@@ -205,6 +206,11 @@ impl Record<'_> {
         offset as i32 - self.code.layout.trailer() as i32
     }
 
+    /// The end of the entries in the slab of the record's end.
+    fn entries_end(&self, emit: &mut Emit<'_>) -> Value {
+        emit.b.ins().iadd_imm_s(self.trailer, i64::from(self.at(0)))
+    }
+
     /// Where the n-th slot stands.
     fn slot(&self, n: usize) -> i32 {
         self.at(self.code.layout.slot(n))
@@ -236,8 +242,8 @@ impl Record<'_> {
         iterations
     }
 
-    /// Goes to `active` if any adjoint of an output or of what was pushed is not zero, of either sign. Else nothing flows
-    /// back, and it returns.
+    /// Goes to `active` if any adjoint of an output or of what was pushed is not zero, of either sign. Else nothing
+    /// flows back, and it returns.
     fn leave_if_idle(&self, emit: &mut Emit<'_>, adjoints: Value, iterations: Value, active: Block) {
         let code = self.code;
         let idle = emit.b.create_block();
@@ -259,9 +265,9 @@ impl Record<'_> {
             return return_int(emit, 0);
         };
         let first = emit.b.ins().uload32(UNALIGNED, self.trailer, self.slot(n));
-        let begun = emit.b.create_block();
-        emit.branch(first, begun, &[], idle, &[]);
-        emit.enter(begun);
+        let has_slots = emit.b.create_block();
+        emit.branch(first, has_slots, &[], idle, &[]);
+        emit.enter(has_slots);
         // What was pushed last is likely to be what was read later, and what has adjoints.
         let start = emit.adjoints_at(adjoints, first);
         let left = emit.variable(iterations);

@@ -97,6 +97,7 @@ impl Registers {
     }
 
     pub(crate) fn real(&self, register: u16) -> Value {
+        debug_assert!(self.deferred.result(Reg::real(register)).is_none(), "it is read in more than one place");
         self.reals[usize::from(register)].expect("derived code assigns before it reads")
     }
 

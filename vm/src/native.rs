@@ -135,10 +135,10 @@ pub struct FunctionCode;
 /// because a product was NaN, and the strong product may say otherwise: then the derived code is interpreted.
 pub type SegmentFn = unsafe extern "C" fn(trailer: *const u32, adjoints: *mut f64) -> u32;
 
-/// Runs iterations of a loop's adjoint, from the last one backwards, and adds the contributions to its inputs when it has
-/// run the first one. Returns how many are left of those that it was asked for: more than 0 if in the next one a product
-/// was NaN, and the strong product may say otherwise; that one is interpreted. Then, and where iterations are left that
-/// it wasn't asked for, the frame holds what changes from one to the next.
+/// Runs iterations of a loop's adjoint, from the last one backwards, and adds the contributions to its inputs when it
+/// has run the first one. Returns how many are left of those that it was asked for: more than 0 if in the next one a
+/// product was NaN, and the strong product may say otherwise; these are interpreted. Then, and where iterations are
+/// left that it wasn't asked for, the frame holds what changes from one to the next.
 pub type LoopFn = unsafe extern "C" fn(run: *const LoopRun) -> u64;
 
 /// A [`LoopFn`] that was asked for a whole record has done nothing: the entries are in several slabs, or there are no

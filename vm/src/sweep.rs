@@ -134,9 +134,9 @@ const MET_MAX: usize = 4;
 /// Those that were met, by the last part of their numbers.
 type MetByNumber<'a, C, F> = [Option<Met<'a, C, F>>; MET_MAX];
 
-/// The one with this number among those that were met; now it is.
+/// The one with this number, which may have been met before.
 #[inline(always)]
-fn met<'m, 'a, C, F>(
+fn meet<'m, 'a, C, F>(
     known: &'m mut MetByNumber<'a, C, F>,
     id: u32,
     find: impl FnOnce() -> &'a Adjoint<C>,
@@ -200,7 +200,7 @@ impl Sweep {
     /// As `body`, and if the system gives no address space for the stack.
     fn on_native_stack<R>(&mut self, body: impl FnOnce(&mut Sweep) -> Result<R, TrapKind>) -> Result<R, TrapKind> {
         if self.is_here() {
-            self.make_room_below()?;
+            self.make_room()?;
             return body(self);
         }
         let extent = self.cells.extent();
@@ -227,7 +227,7 @@ impl Sweep {
 
     /// Makes room on the native stack for what sweeps a task.
     #[inline]
-    fn make_room_below(&mut self) -> Result<(), TrapKind> {
+    fn make_room(&mut self) -> Result<(), TrapKind> {
         let here = stack_pointer();
         if here < self.native.limit() && self.is_here() {
             self.native.grow(here, u64::MAX).map_err(TrapKind::from)
@@ -406,7 +406,7 @@ impl Sweep {
                 at = match kind {
                     Kind::Segment(id) if CHECKED => self.checked_segment(run, frame, trailer, (id, first))?,
                     Kind::Segment(id) => {
-                        let met = met(&mut segments, id, || program.segment(id));
+                        let met = meet(&mut segments, id, || program.segment(id));
                         if met.native.is_none() {
                             let tier = program.tier.as_ref();
                             met.native = tier.and_then(|tier| tier.segment(program, (id, met.code), run.account));
@@ -417,7 +417,7 @@ impl Sweep {
                         }
                     }
                     Kind::Loop(id) => {
-                        let met = met(&mut loops, id, || program.recorded_loop(id));
+                        let met = meet(&mut loops, id, || program.recorded_loop(id));
                         if met.native.is_none() {
                             met.native = Tier::compiled_loop(met.code);
                         }
@@ -433,7 +433,7 @@ impl Sweep {
                         }
                     }
                     Kind::Region(id) => {
-                        let met = met(&mut regions, id, || program.region(id));
+                        let met = meet(&mut regions, id, || program.region(id));
                         self.region(run, frame, (met, first), trailer)?
                     }
                     Kind::Pack => pack(frame, trailer, first),
@@ -500,7 +500,7 @@ impl Sweep {
 
     /// Makes the frame so large that it has so many real and integer registers.
     #[inline(always)]
-    fn make_room(&mut self, reals: usize, ints: usize) {
+    fn make_registers(&mut self, reals: usize, ints: usize) {
         if self.reals.len() < reals {
             self.reals.resize(reals, 0.0);
         }
@@ -541,7 +541,7 @@ impl Sweep {
         if outputs.iter().all(|&adjoint| adjoint == 0.0) {
             return start;
         }
-        self.make_room(code.adjoint.reals, code.adjoint.ints);
+        self.make_registers(code.adjoint.reals, code.adjoint.ints);
         self.reals[code.output(0)..code.output(outputs.len())].copy_from_slice(outputs);
         let (reals, ints) = (self.reals.as_mut_ptr(), self.ints.as_mut_ptr());
         // SAFETY: promised by the caller; the frame is large enough, and derived code stays in it.

@@ -140,3 +140,21 @@ impl Owner {
         std::ptr::with_exposed_provenance(self.0 as usize)
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_consecutive_if_none_is_out_of_line() {
+        for len in [0, 1, 2, 63, 64, 65, 129] {
+            let words: Vec<Word> = (7..7 + len as u64).map(Word).collect();
+            assert!(are_consecutive(&words), "{len}");
+            for place in 1..len {
+                let mut words = words.clone();
+                words[place] = Word::CONSTANT;
+                assert!(!are_consecutive(&words), "{len}, {place}");
+            }
+        }
+    }
+}

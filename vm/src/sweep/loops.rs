@@ -55,7 +55,8 @@ impl OpenLoop<'_> {
 }
 
 impl Sweep {
-    /// Sweeps a loop's record that native code runs at one go. Returns the record's start; `None` if it is no such record.
+    /// Sweeps a loop's record that native code runs at one go. Returns the record's start; `None` if it is no such
+    /// record.
     ///
     /// # Safety
     /// `trailer` is that of a record of the loop, which reads no array of another task here and there.
@@ -67,7 +68,7 @@ impl Sweep {
         (code, native): (&'a LoopCode, LoopFn),
         trailer: *const u32,
     ) -> Result<Option<*const u8>, TrapKind> {
-        self.make_room(code.reals, code.ints);
+        self.make_registers(code.reals, code.ints);
         let whole = LoopRun {
             trailer,
             adjoints: frame.adjoints,
@@ -146,7 +147,7 @@ impl Sweep {
         let native = tier.and_then(|tier| tier.recorded_loop(program, (id, code), left, run.account));
         let found = OpenLoop { code, trailer, left, idle, native, resumed: false, scattered };
         if !idle {
-            self.make_room(code.reals, code.ints);
+            self.make_registers(code.reals, code.ints);
         }
         // SAFETY: promised by the caller: the record's entries and what it saved stand where its trailer says.
         unsafe {
@@ -298,8 +299,8 @@ impl Sweep {
         }
     }
 
-    /// Runs up to `count` iterations natively, as [`Sweep::batch`]. Returns how many. With the first one of the loop, its
-    /// inputs get their contributions.
+    /// Runs up to `count` iterations natively, as [`Sweep::batch`]. Returns how many. With the first one of the loop,
+    /// its inputs get their contributions.
     ///
     /// # Safety
     /// As [`Sweep::iterations`].

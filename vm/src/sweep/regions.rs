@@ -359,8 +359,8 @@ pub(crate) unsafe extern "C" fn poll_region(run: *mut RegionRun) -> u64 {
 }
 
 impl Sweep {
-    /// Sweeps the record of this region, whose outputs have slots from `first` on. Returns where it starts, or where the
-    /// strips before it end if nothing flows back.
+    /// Sweeps the record of this region, whose outputs have slots from `first` on. Returns where it starts, or where
+    /// the strips before it end if nothing flows back.
     ///
     /// # Safety
     /// `trailer` is that of such a record.
@@ -384,7 +384,7 @@ impl Sweep {
         // As for segments: all zero means that nothing flows back.
         let mut start = tail.trail.start;
         if ![outputs, elements, made].into_iter().all(are_zero) {
-            self.make_room(code.reals, code.ints);
+            self.make_registers(code.reals, code.ints);
             // SAFETY: the record has so many.
             let foreign = (0..tail.foreign_count).map(|n| unsafe { tail.foreign.add(n).read_unaligned() });
             let foreign = foreign.map(|slot| i64::from(slot.0 as i32));
@@ -400,11 +400,14 @@ impl Sweep {
                 foreign: if tail.foreign_count == 0 { Vec::new() } else { foreign.collect() },
                 scattered,
             };
-            if met.native.is_none() {
+            let native = if walk.scattered.is_empty() {
                 let tier = run.program.tier.as_ref();
-                met.native = tier.and_then(|tier| tier.region(run.program, (met.id, code), tail.cost, run.account));
-            }
-            let native = met.native.filter(|_| walk.scattered.is_empty());
+                let find = || tier?.region(run.program, (met.id, code), tail.cost, run.account);
+                met.native = met.native.or_else(find);
+                met.native
+            } else {
+                None
+            };
             // SAFETY: promised by the caller.
             unsafe {
                 let mut next = match native {

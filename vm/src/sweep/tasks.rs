@@ -187,7 +187,7 @@ impl Sweep {
         captures: Shared<f64>,
     ) -> Result<Pending<'a>, TrapKind> {
         if end - start == 1 {
-            self.make_room_below()?;
+            self.make_room()?;
             // SAFETY: promised by the caller.
             return unsafe { self.task(run, &tasks.nodes[start], tasks.parent.get(), captures.get()) };
         }
