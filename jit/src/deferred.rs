@@ -6,16 +6,12 @@
 
 use crate::emit::Emit;
 use crate::lenient::pure;
+use crate::scalar::is_slope;
 use crate::segment::value_of;
 use cranelift_codegen::ir::Value;
-use dualvm_vm::isa::{Bank, Op, Reg};
+use dualvm_vm::isa::{Bank, Reg};
 use dualvm_vm::native::{Inst, Pure, Stream};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Whether an instruction rarely reads its first operand.
-pub(crate) fn is_slope(op: Op) -> bool {
-    matches!(op, Op::TanhSlope | Op::SigmoidSlope)
-}
 
 /// The register that an instruction rarely reads, if there is one.
 fn rarely(inst: &Inst) -> Option<Reg> {
@@ -27,13 +23,8 @@ fn rarely(inst: &Inst) -> Option<Reg> {
 
 /// For each instruction of derived code with so many real registers, whether its result is a real that is read once,
 /// and there rarely: by a slope, or by another instruction of that kind. As each is read once, what is written on rare
-/// ways is no more than what isn't written elsewhere. After the code come `moves`; these registers are read besides.
-pub(crate) fn rarely_read(
-    registers: usize,
-    code: &[Inst],
-    moves: &[Inst],
-    besides: impl IntoIterator<Item = u16>,
-) -> Vec<bool> {
+/// ways is no more than what isn't written elsewhere. The results, registers, are read after the code.
+pub(crate) fn rarely_read(registers: usize, code: &[Inst], results: &[u16]) -> Vec<bool> {
     /// How a register is read further on, before it is written.
     #[derive(Clone, Copy, PartialEq)]
     enum Read {
@@ -45,15 +36,8 @@ pub(crate) fn rarely_read(
         return vec![false; code.len()];
     }
     let mut read = vec![Read::No; registers];
-    for register in besides {
+    for &register in results {
         read[usize::from(register)] = Read::Yes;
-    }
-    for inst in moves {
-        inst.for_each_reg(&Stream::default(), |reg, def| {
-            if reg.bank == Bank::Real && !def {
-                read[usize::from(reg.index)] = Read::Yes;
-            }
-        });
     }
     let mut rare = vec![false; code.len()];
     for (inst, rare) in code.iter().zip(&mut rare).rev() {
@@ -158,39 +142,38 @@ mod tests {
         Inst::Mul { dst: RealReg(dst), a: RealReg(a), b: RealReg(b) }
     }
 
-    /// Which instructions of code with eight registers are rarely read, where the last register is read besides.
-    fn rare(code: &[Inst], moves: &[Inst]) -> Vec<bool> {
-        rarely_read(8, code, moves, [7])
+    /// Which instructions of code with eight registers are rarely read, where the last one holds the result.
+    fn rare(code: &[Inst]) -> Vec<bool> {
+        rarely_read(8, code, &[7])
     }
 
     #[test]
     fn what_an_operand_is_computed_from_goes_with_it() {
         let code = [product(2, 0, 1), product(3, 2, 0), slope(7, 3, 1)];
-        assert_eq!(rare(&code, &[]), [true, true, false]);
+        assert_eq!(rare(&code), [true, true, false]);
     }
 
     #[test]
     fn what_is_read_elsewhere_stays() {
-        assert_eq!(rare(&[product(2, 0, 1), product(3, 2, 2), slope(7, 3, 1)], &[]), [false, true, false]);
-        assert_eq!(rare(&[product(2, 0, 1), slope(3, 2, 1), product(7, 2, 3)], &[]), [false; 3]);
-        assert_eq!(rare(&[product(2, 0, 1), slope(3, 2, 1), slope(7, 2, 3)], &[]), [false; 3]);
-        assert_eq!(rare(&[product(7, 0, 1), slope(3, 7, 1)], &[]), [false; 2]);
-        let moves = [Inst::PrimalMov { dst: RealReg(0), src: RealReg(2) }];
-        assert_eq!(rare(&[product(2, 0, 1), slope(7, 2, 1)], &moves), [false; 2]);
-        assert_eq!(rare(&[product(2, 0, 1), slope(7, 2, 2)], &[]), [false; 2]);
+        assert_eq!(rare(&[product(2, 0, 1), product(3, 2, 2), slope(7, 3, 1)]), [false, true, false]);
+        assert_eq!(rare(&[product(2, 0, 1), slope(3, 2, 1), product(7, 2, 3)]), [false; 3]);
+        assert_eq!(rare(&[product(2, 0, 1), slope(3, 2, 1), slope(7, 2, 3)]), [false; 3]);
+        assert_eq!(rare(&[product(7, 0, 1), slope(3, 7, 1)]), [false; 2]);
+        assert_eq!(rarely_read(8, &[product(2, 0, 1), slope(7, 2, 1)], &[2, 7]), [false; 2]);
+        assert_eq!(rare(&[product(2, 0, 1), slope(7, 2, 2)]), [false; 2]);
     }
 
     #[test]
     fn a_slope_may_be_an_operand_of_another() {
         let code = [product(2, 0, 1), slope(3, 2, 1), slope(7, 3, 1)];
-        assert_eq!(rare(&code, &[]), [true, true, false]);
+        assert_eq!(rare(&code), [true, true, false]);
     }
 
     #[test]
     fn a_register_that_is_written_again_is_another_value() {
         let code = [product(2, 0, 1), slope(7, 2, 1), product(2, 7, 1), product(7, 2, 2)];
-        assert_eq!(rare(&code, &[]), [true, false, false, false]);
+        assert_eq!(rare(&code), [true, false, false, false]);
         // What is never read is written all the same: nothing says that it would be read rarely.
-        assert_eq!(rare(&[product(2, 0, 1)], &[]), [false]);
+        assert_eq!(rare(&[product(2, 0, 1)]), [false]);
     }
 }

@@ -4,6 +4,7 @@
 //! of the results, before any of them is used, finds out whether it mattered; then what was computed is left to the
 //! interpreter. That saves a branch per product.
 
+use crate::deferred::rarely_read;
 use crate::emit::Emit;
 use cranelift_codegen::ir::condcodes::FloatCC;
 use cranelift_codegen::ir::{Block, InstBuilder, Value};
@@ -66,14 +67,17 @@ pub(crate) struct Leniency {
     pub(crate) products: Vec<bool>,
     /// The real registers that are tested after the code.
     pub(crate) tests: Vec<u16>,
+    /// For each instruction, whether it is written only where the slope is that rarely reads its result.
+    pub(crate) deferred: Vec<bool>,
 }
 
 impl Leniency {
     /// Of code with so many real registers and these results.
     pub(crate) fn new(registers: usize, code: &[Inst], results: impl IntoIterator<Item = u16>) -> Leniency {
+        let results: Vec<u16> = results.into_iter().collect();
         let products = lenient_products(registers, code);
-        let tests = to_test(code, &products, results);
-        Leniency { products, tests }
+        let tests = to_test(code, &products, results.iter().copied());
+        Leniency { products, tests, deferred: rarely_read(registers, code, &results) }
     }
 }
 

@@ -5,7 +5,6 @@
 //! iteration is added to memory; if it fails, the iteration is left to the interpreter.
 
 use crate::adjoint_pairs::{self, Added, BeforeRounds, Pairs, Rounds, rounds_together};
-use crate::deferred::rarely_read;
 use crate::emit::{Emit, UNALIGNED};
 use crate::lenient::{Leniency, branch_on_nan, moved};
 use crate::segment::Registers;
@@ -31,12 +30,6 @@ pub(crate) fn iterations_written(code: &LoopCode) -> u64 {
 /// The register that an instruction of derived code writes.
 fn written(inst: &Inst) -> Reg {
     inst.pure_result().expect("derived code touches registers only")
-}
-
-/// Which instructions of an iteration are written only where a slope needs its operand.
-fn rare(code: &LoopCode) -> Vec<bool> {
-    let added = code.elements.iter().map(|element| element.contribution);
-    rarely_read(code.reals, &code.body, &code.moves, added.chain(0..code.frame.cleared as u16))
 }
 
 /// How an iteration is written: its results are what it adds to elements and leaves to the next one.
@@ -117,18 +110,9 @@ pub(crate) fn write(emit: &mut Emit<'_>, code: &LoopCode) {
     });
     let left = emit.variable(count);
 
-    let (lenient, rare, none_known) = (leniency(code), rare(code), vec![false; code.body.len()]);
-    let iteration = Iteration {
-        code,
-        lenient: &lenient,
-        rare: &rare,
-        lasting: &lasting,
-        arrays: &arrays,
-        pushed,
-        adjoints,
-        left,
-        at,
-    };
+    let (lenient, none_known) = (leniency(code), vec![false; code.body.len()]);
+    let iteration =
+        Iteration { code, lenient: &lenient, lasting: &lasting, arrays: &arrays, pushed, adjoints, left, at };
     let pairs = (iterations_written(code) > 1).then(|| iteration.find_pairs(&none_known)).flatten();
     let apart = pairs.as_ref().map(|pairs| iteration.are_apart(emit, pairs, &registers));
     let splats = pairs.as_ref().map(|pairs| pairs.splats(emit, &registers)).unwrap_or_default();
@@ -346,9 +330,7 @@ impl Bases {
 
 /// The registers that change from iteration to iteration, the reals first, by their numbers.
 fn lasting(emit: &mut Emit<'_>, code: &LoopCode) -> Vec<Lasting> {
-    let stepped = |n: usize| code.body.iter().any(|inst| written(inst) == Reg::int(n as u16));
-    let [_, first_int] = code.frame.once();
-    let ints = (first_int..first_int + code.layout.once.ints).filter(|&n| stepped(n)).map(|n| Reg::int(n as u16));
+    let ints = code.stepped().map(Reg::int);
     let reals = (0..code.frame.cleared).map(|n| Reg::real(n as u16));
     let ty = |reg: Reg| if reg.bank == Bank::Real { F64 } else { I64 };
     reals.chain(ints).map(|reg| Lasting { reg, variable: emit.b.declare_var(ty(reg)) }).collect()
@@ -377,8 +359,6 @@ struct Pushed {
 struct Iteration<'a> {
     code: &'a LoopCode,
     lenient: &'a Leniency,
-    /// Which instructions are written only where a slope needs its operand.
-    rare: &'a [bool],
     lasting: &'a [Lasting],
     /// For each array where its adjoints begin.
     arrays: &'a [Value],
@@ -501,12 +481,7 @@ impl Iteration<'_> {
             let value = emit.b.ins().load(I64, UNALIGNED, entries, start + entry.int(n) as i32);
             registers.ints[first_int + n] = Some(value);
         }
-        for (n, inst) in code.body.iter().enumerate() {
-            match self.rare[n] {
-                true => registers.defer(inst),
-                false => registers.run(emit, inst, lenient.products[n]),
-            }
-        }
+        registers.run_all(emit, &code.body, lenient, |_| false);
         let tests: Vec<Value> = lenient.tests.iter().map(|&n| registers.real(n)).collect();
         branch_on_nan(emit, &tests, failed);
         for of_array in code.elements.chunk_by(|a, b| a.array == b.array) {

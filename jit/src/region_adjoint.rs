@@ -10,7 +10,6 @@ mod pairs;
 
 use self::liveness::Liveness;
 use crate::adjoint_pairs::rounds_together;
-use crate::deferred::rarely_read;
 use crate::emit::{Emit, UNALIGNED};
 use crate::lenient::{Leniency, branch_on_nan, moved};
 use crate::segment::Registers;
@@ -53,12 +52,6 @@ pub(crate) fn rounds_written(number: usize, block: &BlockAdjoint) -> u64 {
     if is_grouped(number, block) { rounds_together(&block.code) as u64 + 1 } else { 1 }
 }
 
-/// Which instructions of a block are written only where a slope needs its operand.
-fn rare(code: &RegionCode, block: &BlockAdjoint) -> Vec<bool> {
-    let added = block.elements.iter().map(|element| element.contribution);
-    rarely_read(code.reals, &block.code, &block.moves, added.chain(0..code.lasting_reals as u16))
-}
-
 /// How a block is written: its results are what it adds to elements and leaves to others.
 fn leniency(code: &RegionCode, block: &BlockAdjoint) -> Leniency {
     let contributions = block.elements.iter().map(|element| element.contribution);
@@ -85,14 +78,12 @@ pub(crate) fn write(emit: &mut Emit<'_>, code: &RegionCode) {
     let exits = code.blocks.iter().map(|_| None).collect();
     let (done, stopped) = (emit.b.create_block(), emit.cold_block());
     let lenient: Vec<Leniency> = code.blocks.iter().map(|block| leniency(code, block)).collect();
-    let rare: Vec<Vec<bool>> = code.blocks.iter().map(|block| rare(code, block)).collect();
     let arrays = told_bases(code).into_iter().map(|base| (base, emit.b.declare_var(I64))).collect();
     let mut writer = Writer {
         emit,
         code,
         live: Liveness::new(code),
         lenient: &lenient,
-        rare: &rare,
         blocks,
         starts,
         lasting_reals,
@@ -205,8 +196,6 @@ struct Writer<'w, 'a> {
     code: &'w RegionCode,
     /// How each block is written.
     lenient: &'w [Leniency],
-    /// For each block, which instructions are written only where a slope needs its operand.
-    rare: &'w [Vec<bool>],
     blocks: Vec<Block>,
     /// For each block, where the code goes on that leads to what comes before it, or before the loop whose head it is.
     starts: Vec<Block>,
@@ -549,12 +538,7 @@ impl Writer<'_, '_> {
         }
         let lenient = &self.lenient[number];
         let is_known = |n: usize| hoisted.is_some_and(|hoisted| hoisted.unchanged[n]);
-        for (n, inst) in block.code.iter().enumerate().filter(|&(n, _)| !is_known(n)) {
-            match self.rare[number][n] {
-                true => registers.defer(inst),
-                false => registers.run(self.emit, inst, lenient.products[n]),
-            }
-        }
+        registers.run_all(self.emit, &block.code, lenient, is_known);
         if !lenient.tests.is_empty() {
             let tests: Vec<Value> = lenient.tests.iter().map(|&n| registers.real(n)).collect();
             let failed = self.emit.cold_block();

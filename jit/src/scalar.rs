@@ -15,6 +15,11 @@ pub(crate) fn is_long(op: Op) -> bool {
     matches!(op, Op::Tanh | Op::Sigmoid)
 }
 
+/// Whether an instruction finds a slope from the second operand, the function's result, and rarely reads the first one.
+pub(crate) fn is_slope(op: Op) -> bool {
+    matches!(op, Op::TanhSlope | Op::SigmoidSlope)
+}
+
 impl Emit<'_> {
     /// The result of a scalar instruction that can't trap.
     pub(crate) fn scalar(&mut self, op: Op, args: &[Value]) -> Value {
@@ -44,7 +49,7 @@ impl Emit<'_> {
             Op::Min => self.extreme([b, a], a, b),
             Op::Max => self.extreme([a, b], a, b),
             Op::StrongMul => self.strong_mul(a, b),
-            Op::TanhSlope | Op::SigmoidSlope => self.slope(op, |_| a, b),
+            op if is_slope(op) => self.slope(op, |_| a, b),
             Op::Sigmoid => self.sigmoid(a),
             Op::Exp => self.exp(a),
             Op::Tanh => self.tanh(a),

@@ -3,9 +3,10 @@
 //! Strong products are written as plain ones ([`crate::lenient`]). The test for NaN comes before any contribution is
 //! added; if it fails, the record is left to the interpreter.
 
-use crate::deferred::{Deferred, is_slope, rarely_read};
+use crate::deferred::Deferred;
 use crate::emit::{Emit, UNALIGNED};
 use crate::lenient::{Leniency, branch_on_nan, pure};
+use crate::scalar::is_slope;
 use cranelift_codegen::ir::types::{F64, I32, I64};
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value};
 use dualvm_vm::isa::{Bank, Op, Reg};
@@ -51,13 +52,7 @@ pub(crate) fn write(emit: &mut Emit<'_>, segment: &SegmentCode) {
         registers.reals[n] = Some(emit.b.ins().load(F64, UNALIGNED, trailer, at));
     }
     let lenient = Leniency::new(code.reals, &code.code, segment.contributions.iter().copied());
-    let rare = rarely_read(code.reals, &code.code, &[], segment.contributions.iter().copied());
-    for (n, inst) in code.code.iter().enumerate() {
-        match rare[n] {
-            true => registers.defer(inst),
-            false => registers.run(emit, inst, lenient.products[n]),
-        }
-    }
+    registers.run_all(emit, &code.code, &lenient, |_| false);
 
     if !lenient.tests.is_empty() {
         let interpreted = emit.cold_block();
@@ -126,8 +121,25 @@ impl Registers {
         self.set(inst.pure_result().expect("derived code touches registers only"), value);
     }
 
+    /// Writes derived code, but for those instructions whose results are there.
+    pub(crate) fn run_all(
+        &mut self,
+        emit: &mut Emit<'_>,
+        code: &[Inst],
+        leniency: &Leniency,
+        is_known: impl Fn(usize) -> bool,
+    ) {
+        for (n, inst) in code.iter().enumerate().filter(|&(n, _)| !is_known(n)) {
+            if leniency.deferred[n] {
+                self.defer(inst);
+            } else {
+                self.run(emit, inst, leniency.products[n]);
+            }
+        }
+    }
+
     /// Leaves an instruction of derived code for where its result is read.
-    pub(crate) fn defer(&mut self, inst: &Inst) {
+    fn defer(&mut self, inst: &Inst) {
         let Registers { reals, ints, deferred } = self;
         let bank = |reg: Reg| if reg.bank == Bank::Real { &*reals } else { &*ints };
         deferred.push(*inst, |reg| bank(reg)[usize::from(reg.index)]);

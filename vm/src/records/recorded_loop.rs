@@ -25,7 +25,7 @@ pub(crate) use layout::LoopTail;
 pub use layout::{LoopFrame, LoopLayout};
 pub(crate) use plan::LoopPlan;
 
-use crate::bytecode::isa::Reg;
+use crate::bytecode::isa::{Bank, Reg};
 use crate::code::{InSite, Inst, Leads, Position, Sites, Stream};
 use crate::memory::heap::Ref;
 use crate::records::segment::OutputWord;
@@ -187,6 +187,13 @@ impl LoopCode {
     /// Slots of the outputs.
     pub fn slots(&self) -> usize {
         self.outputs.len()
+    }
+
+    /// The integer registers that were saved once and change from iteration to iteration, like the first real ones:
+    /// induction registers.
+    pub fn stepped(&self) -> impl Iterator<Item = u16> {
+        let written = self.body.iter().filter_map(Inst::pure_result).filter(|reg| reg.bank == Bank::Int);
+        written.map(|reg| reg.index).filter(|&register| usize::from(register) < self.layout.once.ints)
     }
 
     /// Bytes that are saved of an iteration.

@@ -8,8 +8,7 @@
 
 use super::tasks::SweepRun;
 use super::{OpenTask, Sweep, are_zero};
-use crate::bytecode::isa::Bank;
-use crate::code::{Inst, run_straight};
+use crate::code::run_straight;
 use crate::native::{LOOP_UNBEGUN, LOOP_WHOLE_MAX, LoopFn, LoopRun};
 use crate::records::import::Import;
 use crate::records::recorded_loop::{LoopCode, LoopTail};
@@ -193,11 +192,8 @@ impl Sweep {
     /// As [`Sweep::begin`].
     #[cold]
     unsafe fn take_over(&mut self, found: &OpenLoop<'_>) {
-        let stepped = found.code.body.iter().filter_map(Inst::pure_result);
-        let once = found.code.layout.once.ints;
-        let stepped = stepped.filter(|reg| reg.bank == Bank::Int && usize::from(reg.index) < once);
-        let stepped: Vec<(usize, i64)> =
-            stepped.map(|reg| (usize::from(reg.index), self.ints[usize::from(reg.index)])).collect();
+        let stepped = found.code.stepped().map(usize::from);
+        let stepped: Vec<(usize, i64)> = stepped.map(|register| (register, self.ints[register])).collect();
         // SAFETY: promised by the caller.
         unsafe { self.load_once(found) };
         for (register, value) in stepped {
