@@ -1,4 +1,8 @@
-//! The adjoint of a segment as native code: reads a record, adds the contributions.
+//! The adjoint of a segment as native code: reads records, adds the contributions.
+//!
+//! A fold over a list and a recursion that only adds up write records of one segment, one behind the other: the code
+//! goes on to the record before as long as that is of the same segment. What follows after a record is then known
+//! before it has been read.
 //!
 //! Strong products are written as plain ones ([`crate::lenient`]). The test for NaN comes before any contribution is
 //! added; if it fails, the record is left to the interpreter.
@@ -7,9 +11,11 @@ use crate::deferred::Deferred;
 use crate::emit::{Emit, UNALIGNED};
 use crate::lenient::{Leniency, branch_on_nan, pure};
 use crate::scalar::is_slope;
+use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{F64, I32, I64};
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value};
 use dualvm_vm::isa::{Bank, Op, Reg};
+use dualvm_vm::native::layout::TRAILER_BYTES;
 use dualvm_vm::native::{Inst, Pure, SegmentCode};
 
 /// Writes the function: see [`dualvm_vm::native::SegmentFn`].
@@ -17,11 +23,18 @@ pub(crate) fn write(emit: &mut Emit<'_>, segment: &SegmentCode) {
     let entry = emit.b.create_block();
     emit.b.append_block_params_for_function_params(entry);
     emit.enter(entry);
-    let (trailer, adjoints) = (emit.b.block_params(entry)[0], emit.b.block_params(entry)[1]);
+    let (last, adjoints) = (emit.b.block_params(entry)[0], emit.b.block_params(entry)[1]);
     let code = &segment.adjoint;
     let layout = segment.layout;
     // Everything is found from the trailer.
     let offset = |from_start: usize| from_start as i32 - layout.trailer() as i32;
+    // Segments with the same adjoint share this code, so which one it is stands in the record only.
+    let number = emit.b.ins().load(I32, UNALIGNED, last, 0);
+    let record = emit.b.create_block();
+    let trailer = emit.b.append_block_param(record, I64);
+    emit.b.ins().jump(record, &[last.into()]);
+    emit.b.switch_to_block(record);
+    let swept = emit.b.create_block();
 
     // If all output adjoints are zero, of either sign, nothing flows back.
     let first = emit.b.ins().uload32(UNALIGNED, trailer, 4);
@@ -33,15 +46,11 @@ pub(crate) fn write(emit: &mut Emit<'_>, segment: &SegmentCode) {
         any = Some(any.map_or(bits, |any| emit.b.ins().bor(any, bits)));
         registers.reals[segment.output(n)] = Some(emit.b.ins().bitcast(F64, MemFlagsData::new(), bits));
     }
-    let Some(any) = any else {
-        let done = emit.b.ins().iconst(I32, 0);
-        emit.b.ins().return_(&[done]);
-        return;
-    };
-    let idle = emit.cold_block();
-    let magnitude = emit.b.ins().ishl_imm_u(any, 1);
-    let nothing = emit.is_zero(magnitude);
-    emit.branch_away(nothing, idle);
+    if let Some(any) = any {
+        let magnitude = emit.b.ins().ishl_imm_u(any, 1);
+        let nothing = emit.is_zero(magnitude);
+        emit.branch_away(nothing, swept);
+    }
 
     for n in 0..layout.numbers.ints {
         let at = offset(layout.numbers.int(n));
@@ -60,8 +69,8 @@ pub(crate) fn write(emit: &mut Emit<'_>, segment: &SegmentCode) {
         branch_on_nan(emit, &tests, interpreted);
         let here = emit.b.current_block();
         emit.enter(interpreted);
-        let undone = emit.b.ins().iconst(I32, 1);
-        emit.b.ins().return_(&[undone]);
+        let end = emit.plus(trailer, TRAILER_BYTES as i64);
+        emit.b.ins().return_(&[end]);
         if let Some(here) = here {
             emit.b.switch_to_block(here);
         }
@@ -70,10 +79,19 @@ pub(crate) fn write(emit: &mut Emit<'_>, segment: &SegmentCode) {
         let slot = emit.b.ins().uload32(UNALIGNED, trailer, offset(layout.slot(n)));
         emit.add_to_slot(adjoints, slot, registers.real(contribution));
     }
-    emit.b.ins().jump(idle, &[]);
-    emit.enter(idle);
-    let done = emit.b.ins().iconst(I32, 0);
-    emit.b.ins().return_(&[done]);
+    emit.b.ins().jump(swept, &[]);
+
+    // There is a record before: the first of a slab is a link.
+    emit.enter(swept);
+    let before = emit.plus(trailer, i64::from(offset(0)) - TRAILER_BYTES as i64);
+    let other = emit.b.ins().load(I32, UNALIGNED, before, 0);
+    let same = emit.b.ins().icmp(IntCC::Equal, other, number);
+    let done = emit.b.create_block();
+    emit.branch(same, record, &[before.into()], done, &[]);
+    emit.b.seal_block(record);
+    emit.enter(done);
+    let end = emit.plus(before, TRAILER_BYTES as i64);
+    emit.b.ins().return_(&[end]);
 }
 
 /// The values of derived code's registers.

@@ -5,7 +5,7 @@ use crate::shared::{Shared, function_signature, signature};
 use crate::{function, loop_adjoint, region_adjoint, segment};
 use cranelift_codegen::Context;
 use cranelift_codegen::ir::Signature;
-use cranelift_codegen::ir::types::{I32, I64};
+use cranelift_codegen::ir::types::I64;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::JITModule;
 use cranelift_module::{Module, ModuleError};
@@ -104,7 +104,7 @@ unsafe impl Unit for CodeUnit {
                 return self.define_function(request);
             }
             Request::Segment(code) => {
-                self.write(signature(host, &[I64, I64], Some(I32)), |emit| segment::write(emit, code))?;
+                self.write(signature(host, &[I64, I64], Some(I64)), |emit| segment::write(emit, code))?;
             }
             Request::Loop(code) => {
                 self.write(signature(host, &[I64], Some(I64)), |emit| loop_adjoint::write(emit, code))?;

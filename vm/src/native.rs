@@ -131,9 +131,11 @@ pub type EnterFn = unsafe extern "C" fn(
 #[derive(Clone, Copy, Debug)]
 pub struct FunctionCode;
 
-/// The adjoint of a segment: the record's trailer and the adjoints of the tape. Returns 0, or 1 if it has done nothing
-/// because a product was NaN, and the strong product may say otherwise: then the derived code is interpreted.
-pub type SegmentFn = unsafe extern "C" fn(trailer: *const u32, adjoints: *mut f64) -> u32;
+/// The adjoint of a segment: the record's trailer and the adjoints of the tape. It may go on to the records before, as
+/// long as they are of the same segment. Returns the end of the record that it has come to and not swept. If that is
+/// the one it was called for, a product was NaN, and the strong product may say otherwise: its derived code is
+/// interpreted.
+pub type SegmentFn = unsafe extern "C" fn(trailer: *const u32, adjoints: *mut f64) -> *const u8;
 
 /// Runs iterations of a loop's adjoint, from the last one backwards, and adds the contributions to its inputs when it
 /// has run the first one. Returns how many are left of those that it was asked for: more than 0 if in the next one a

@@ -411,8 +411,9 @@ impl Sweep {
                             let tier = program.tier.as_ref();
                             met.native = tier.and_then(|tier| tier.segment(program, (id, met.code), run.account));
                         }
-                        match met.native {
-                            Some(native) if native(trailer, frame.adjoints) == 0 => met.code.start(trailer),
+                        let next = met.native.map(|native| native(trailer, frame.adjoints));
+                        match next {
+                            Some(next) if next != at => next,
                             _ => self.segment(frame, trailer, first, met.code),
                         }
                     }
