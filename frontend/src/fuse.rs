@@ -2,9 +2,10 @@
 //!
 //! `sum (zip_with (*) xs ys)` calls a *producer*, whose results are an empty list, or elements before a list that a
 //! call of itself makes; and a *consumer*, which begins with a choice by the list's tag, and hands the rest on to a
-//! call of itself or to its next iteration. Both together are one function, which is the producer with the consumer's
-//! arms in the place of its results (deforestation, Wadler 1990). That function may be a producer or a consumer in
-//! turn.
+//! call of itself or to its next iteration, on each of its ways at most once. Both together are one function, which is
+//! the producer with the consumer's arms in the place of its results (deforestation, Wadler 1990). That function may be
+//! a producer or a consumer in turn. What stands in between doesn't matter: a function that hands its list on to a consumer before it does anything
+//! else is one, and so is one that returns a producer's list a producer.
 //!
 //! The elements are combined in the order in which they were before. What changes is when: the producer's work for an
 //! element comes after the consumer's for the one before it. Nobody can tell if what the consumer does before it goes
@@ -20,7 +21,7 @@ use crate::arena::Id;
 use crate::core::{Body, ExprId, ExprKind, Function, FunctionId, Program, TypeLists};
 use crate::hash::HashMap;
 use crate::limits::{Count, Meter};
-use analysis::{Consumer, Producer};
+use analysis::{Consumer, Producer, first_call};
 
 pub(crate) use analysis::sink_calls;
 
@@ -81,11 +82,17 @@ impl Fuser<'_> {
     }
 
     /// Fuses a call with those in its arguments.
-    fn call(&mut self, caller: FunctionId, expr: ExprId, consumer: FunctionId) {
+    fn call(&mut self, caller: FunctionId, expr: ExprId, mut consumer: FunctionId) {
+        while let Some(both) = self.with_an_argument(caller, expr, consumer) {
+            consumer = both;
+        }
+    }
+
+    /// Fuses a call with one in its arguments, if there is one. Returns what is called then.
+    fn with_an_argument(&mut self, caller: FunctionId, expr: ExprId, consumer: FunctionId) -> Option<FunctionId> {
         let body = &self.program.functions[caller].body;
-        let ExprKind::Call(_, args) = &body.exprs[expr].kind else { return };
-        let count = self.program.functions[consumer].params.len();
-        let Some(args) = flat_args(body, &self.program.lists, args, count) else { return };
+        let ExprKind::Call(_, args) = &body.exprs[expr].kind else { return None };
+        let args = flat_args(body, &self.program.lists, args, self.program.functions[consumer].params.len())?;
         for (at, &arg) in args.iter().enumerate() {
             let body = &self.program.functions[caller].body;
             let ExprKind::Call(producer, made_of) = &body.exprs[arg].kind else { continue };
@@ -95,12 +102,13 @@ impl Fuser<'_> {
             if !others.all(|(_, &other)| !self.may_trap_in(caller, other)) {
                 continue;
             }
-            let Some(count) = self.together(consumer, at, producer) else { continue };
+            let Some(both) = self.together(consumer, at, producer) else { continue };
             let others: Vec<ExprId> = args.iter().enumerate().filter(is_other).map(|(_, &other)| other).collect();
             let all = made_of.iter().copied().chain(others).collect();
-            self.program.functions[caller].body.exprs[expr].kind = ExprKind::Call(count, all);
-            return;
+            self.program.functions[caller].body.exprs[expr].kind = ExprKind::Call(both, all);
+            return Some(both);
         }
+        None
     }
 
     /// The function that a consumer and a producer are together. Its parameters are the producer's, and then the
@@ -112,6 +120,8 @@ impl Fuser<'_> {
         }
         self.fused.insert(key, None);
         let made = self.make(consumer, at, producer);
+        let made = made.or_else(|| self.inside(consumer, at, producer));
+        let made = made.or_else(|| self.around(consumer, at, producer));
         self.fused.insert(key, made);
         if let Some(made) = made {
             // Its calls of itself are still calls of both.
@@ -128,16 +138,18 @@ impl Fuser<'_> {
         self.program.functions.push(function)
     }
 
-    fn make(&mut self, consumer: FunctionId, at: usize, producer: FunctionId) -> Option<FunctionId> {
-        let depth = |fuser: &Self, id| fuser.depths.get(&id).copied().unwrap_or(1);
-        let depth = depth(self, consumer) + depth(self, producer);
-        if self.left == 0 || depth > DEPTH_MAX || consumer == producer {
-            return None;
-        }
+    /// How many functions a consumer and a producer are together, if they may become one.
+    fn depth(&self, consumer: FunctionId, producer: FunctionId) -> Option<u32> {
+        let depth = |id| self.depths.get(&id).copied().unwrap_or(1);
         let is_small = |id: FunctionId| self.program.functions[id].body.exprs.len() <= NODES_MAX;
-        if !is_small(consumer) || !is_small(producer) {
-            return None;
-        }
+        let depth = depth(consumer) + depth(producer);
+        let is_allowed = self.left > 0 && depth <= DEPTH_MAX && consumer != producer;
+        (is_allowed && is_small(consumer) && is_small(producer)).then_some(depth)
+    }
+
+    /// Both together, where the consumer takes the list apart itself, and the producer makes it.
+    fn make(&mut self, consumer: FunctionId, at: usize, producer: FunctionId) -> Option<FunctionId> {
+        let depth = self.depth(consumer, producer)?;
         let makes = Producer::of(&self.program.functions[producer], &self.program.lists)?;
         let takes = Consumer::of(&self.program.functions[consumer], at, &self.program.lists)?;
         if makes.rest_index != usize::from(takes.rest_index) {
@@ -149,13 +161,53 @@ impl Fuser<'_> {
         if !(keeps_order || makes.ends && self.is_harmless(producer)) {
             return None;
         }
-        self.left -= 1;
+        let functions = [consumer, producer].map(|id| &self.program.functions[id]);
+        let function = graft::together(functions, at, &makes, &takes, &mut self.program.lists);
+        Some(self.add_both(consumer, producer, depth, function))
+    }
+
+    /// Both together, where the consumer hands the list on before it does anything else: the producer is called there.
+    fn inside(&mut self, consumer: FunctionId, at: usize, producer: FunctionId) -> Option<FunctionId> {
+        let depth = self.depth(consumer, producer)?;
+        let function = &self.program.functions[consumer];
+        let ExprKind::Call(next, args) = &function.body.exprs[first_call(function)?].kind else { return None };
+        let next = *next;
+        let args = flat_args(&function.body, &self.program.lists, args, self.program.functions[next].params.len())?;
+        let is_list =
+            |expr: ExprId| matches!(function.body.exprs[expr].kind, ExprKind::Var(var) if var == function.params[at]);
+        let next_at = args.iter().position(|&arg| is_list(arg))?;
+        if function.nodes(self.meter).filter(|&(expr, _)| is_list(expr)).count() != 1 {
+            return None;
+        }
+        self.together(next, next_at, producer)?;
         let [consumed, produced] = [consumer, producer].map(|id| &self.program.functions[id]);
-        let name = format!("{} after {}", consumed.name, produced.name);
-        let function = graft::together([consumed, produced], at, &makes, &takes, &mut self.program.lists);
+        let function = graft::inside([consumed, produced], at, args[next_at], &mut self.program.lists);
+        Some(self.add_both(consumer, producer, depth, function))
+    }
+
+    /// Both together, where the producer returns what another one makes: the consumer is called there.
+    fn around(&mut self, consumer: FunctionId, at: usize, producer: FunctionId) -> Option<FunctionId> {
+        let depth = self.depth(consumer, producer)?;
+        let function = &self.program.functions[producer];
+        let (mut spine, mut result) = (Vec::new(), function.root);
+        while let ExprKind::Block(_, value) = &function.body.exprs[result].kind {
+            spine.push(result);
+            result = *value;
+        }
+        let ExprKind::Call(next, _) = function.body.exprs[result].kind else { return None };
+        self.together(consumer, at, next)?;
+        let functions = [consumer, producer].map(|id| &self.program.functions[id]);
+        let function = graft::around(functions, at, (&spine, result), &mut self.program.lists);
+        Some(self.add_both(consumer, producer, depth, function))
+    }
+
+    fn add_both(&mut self, consumer: FunctionId, producer: FunctionId, depth: u32, function: Function) -> FunctionId {
+        self.left = self.left.saturating_sub(1);
+        let [consumed, produced] = [consumer, producer].map(|id| &self.program.functions[id].name);
+        let name = format!("{consumed} after {produced}");
         let made = self.add(function, name);
         self.depths.insert(made, depth);
-        Some(made)
+        made
     }
 }
 

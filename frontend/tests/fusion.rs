@@ -36,23 +36,86 @@ fn list(values: &[f64]) -> Value {
 #[test]
 fn a_sum_of_products_makes_no_list() {
     let text = "def f (a : List Real) (b : List Real) : Real = sum (zip_with (*) a b)";
-    assert_eq!(counts(text, [Op::VariantNew, Op::Call, Op::Mul, Op::Add]), [0, 0, 1, 1]);
+    assert_eq!(counts(text, [Op::VariantNew, Op::ChainPush, Op::Call, Op::Mul, Op::Add]), [0, 0, 0, 1, 1]);
     // The first product is added first.
     let (a, b) = (list(&[1e16, 1.0, -1e16]), list(&[1.0, 1.0, 1.0]));
     assert_eq!(run(text, &[a.clone(), b]), Ok(Value::Real(1e16 + 1.0 - 1e16)));
     let shorter = run(text, &[a, list(&[1.0])]).expect_err("the lengths differ");
     assert!(shorter.starts_with("zip_with: the lists have different lengths"), "{shorter}");
     let piped = "def f (a : List Real) (b : List Real) : Real = let products = zip_with (*) a b in products |> sum";
-    assert_eq!(counts(piped, [Op::VariantNew]), [0]);
+    assert_eq!(counts(piped, [Op::VariantNew, Op::ChainPush]), [0, 0]);
 }
 
 #[test]
 fn a_left_fold_of_a_map_is_a_loop() {
     let text = "def f (k : Real) (a : List Real) : Real = a |> map (* k) |> map (+ 1) |> fold (\\s x -> 2 * s + x) 0";
-    assert_eq!(counts(text, [Op::VariantNew, Op::Call, Op::TailCall, Op::Payload]), [0, 0, 0, 1]);
+    let made = [Op::VariantNew, Op::ChainPush, Op::Call, Op::TailCall, Op::Payload];
+    assert_eq!(counts(text, made), [0, 0, 0, 0, 1]);
     assert_eq!(run(text, &[Value::Real(3.0), list(&[1.0, 2.0])]), Ok(Value::Real(15.0)));
     let text = "def f (a : List Real) : Int = length (filter (> 1) (map (* 2) a))";
+    assert_eq!(counts(text, made), [0, 0, 0, 0, 1]);
     assert_eq!(run(text, &[list(&[1.0, 0.25, 7.0])]), Ok(Value::Int(2)));
+}
+
+#[test]
+fn functions_in_between_change_nothing() {
+    let made = [Op::VariantNew, Op::ChainPush, Op::Call, Op::TailCall];
+    // A consumer that hands its list on, with something to do behind it; and one that has a loop.
+    let text = "private def norm (xs : List Real) (least : Real) : Real = max least (sqrt (sum (map (^ 2) xs)))
+    def f (a : List Real) (k : Real) : Real = norm (map (* k) a) 1";
+    assert_eq!(counts(text, made), [0; 4]);
+    assert_eq!(run(text, &[list(&[1.5, 2.0]), Value::Real(2.0)]), Ok(Value::Real(5.0)));
+    let text = "private def total (xs : List Real) : Real = loop t = 0.0 for x in xs do 2 * t + x
+    def f (a : List Real) : Real = total (map (+ 1) a)";
+    assert_eq!(counts(text, made), [0; 4]);
+    assert_eq!(run(text, &[list(&[1.0, 2.0])]), Ok(Value::Real(7.0)));
+    // A producer that returns the list of another one; and both.
+    let text = "private def scaled (k : Real) (xs : List Real) : List Real = let twice = 2 * k in map (* twice) xs
+    def f (k : Real) (a : List Real) : Real = fold (\\s x -> s - x) k (scaled k a)
+    def g (k : Real) (a : List Real) : Int = length (scaled k (scaled k a))";
+    assert_eq!(counts(text, made), [0; 4]);
+    assert_eq!(run(text, &[Value::Real(1.0), list(&[1.0, 2.0])]), Ok(Value::Real(-5.0)));
+}
+
+#[test]
+fn a_list_that_is_filtered_is_not_made() {
+    let made = [Op::VariantNew, Op::ChainPush, Op::Call, Op::TailCall];
+    let text = "def f (a : List Real) : Real = sum (filter (> 1) (filter (< 7) (map (* 2) a)))";
+    assert_eq!(counts(text, made), [0; 4]);
+    assert_eq!(run(text, &[list(&[3.0, 1.0, 0.25, 7.0, 2.0])]), Ok(Value::Real(12.0)));
+    // Where a list is the result, only that is made.
+    let made = [Op::ChainPush, Op::Call, Op::TailCall];
+    let text = "def f (a : List Real) : List Real = filter (> 1) (filter (< 7) (map (* 2) a))";
+    assert_eq!(counts(text, made), [1, 0, 0]);
+    let text = "def f (n : Int) (a : Array Real) : List Int = filter (\\i -> a[i] > 1) (range 0 n)";
+    assert_eq!(counts(text, made), [1, 0, 0]);
+    assert_eq!(run(text, &[Value::Int(2), Value::Reals(vec![0.5, 2.0])]), Ok(Value::Array(vec![Value::Int(1)])));
+    assert!(run(text, &[Value::Int(3), Value::Reals(vec![0.5, 2.0])]).is_err());
+    // What the map computes from its index is computed once, wherever the filter goes on.
+    let text =
+        "private def squares (i : Int) (n : Int) : List Int = if i >= n then [] else i * i :: squares (i * 1 + 1) n
+    def f (n : Int) : Int = sum (filter (> 3) (squares 0 n))";
+    assert_eq!(run(text, &[Value::Int(5)]), Ok(Value::Int(29)));
+}
+
+#[test]
+fn a_rest_that_is_taken_twice_is_made() {
+    // Else, it would be made anew each time.
+    let text = "private def double (xs : List Real) : Real =
+        match xs with | [] -> 1 | x :: rest -> x + double rest + double rest
+    def f (a : List Real) : Real = double (map (* 2) a)";
+    assert_eq!(counts(text, [Op::ChainPush]), [1]);
+    assert_eq!(run(text, &[list(&[1.0, 2.0])]), Ok(Value::Real(14.0)));
+}
+
+#[test]
+fn what_traps_before_the_list_is_taken_apart_does_so() {
+    // By then, the list has been made, which has a trap of its own.
+    let text = "def first (xs : List Real) (i : Int) : Real = let j = 1 / i in to_real j + sum xs
+    def f (a : List Real) (i : Int) : Real = first (map (\\x -> if x > 5 then error \"map\" else x) a) i";
+    assert!(run(text, &[list(&[6.0]), Value::Int(0)]).unwrap_err().contains("map"));
+    assert!(run(text, &[list(&[4.0]), Value::Int(0)]).unwrap_err().contains("zero"));
+    assert_eq!(run(text, &[list(&[4.0, 1.0]), Value::Int(1)]), Ok(Value::Real(6.0)));
 }
 
 #[test]
@@ -82,7 +145,7 @@ fn the_trap_that_comes_first_is_the_same() {
     assert!(run(text, &[list(&[2.0, 6.0])]).unwrap_err().contains("map"));
     assert_eq!(run(text, &[list(&[2.0, 3.0])]), Ok(Value::Bool(true)));
     let text = "def f (a : List Real) : Bool = any (> 1) (map (* 2) a)";
-    assert_eq!(counts(text, [Op::VariantNew, Op::Call]), [0, 0]);
+    assert_eq!(counts(text, [Op::VariantNew, Op::ChainPush, Op::Call]), [0, 0, 0]);
     // What comes after the rest may trap: all of the map's work is done by then.
     let text = "def total xs = match xs with | [] -> 0 | x :: rest -> let s = total rest in
         if s > 3 then error \"total\" else x + s

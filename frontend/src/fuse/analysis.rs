@@ -138,18 +138,33 @@ fn hands_on_less(function: &Function, at: usize, results: &[(ExprId, Made)]) -> 
         }
         false
     };
+    let mut carried = Vec::new();
     for repeat in repeats {
         let ExprKind::Values(init) = &function.body.exprs[repeat.init].kind else { continue };
+        if init.len() != repeat.params.len() {
+            continue;
+        }
         for (place, (&param, &init)) in repeat.params.iter().zip(init).enumerate() {
-            if init_is_whole(var(init), &whole) && init_count(function, repeat) {
+            if let Some(init) = var(init).filter(|init| whole.contains(init)) {
                 whole.insert(param);
-                let goes_on = |args: &&[ExprId]| {
-                    args.len() == repeat.params.len() && var(args[place]).is_some_and(|var| is_part(var, &whole))
-                };
-                if !jumps.get(&repeat.label).is_none_or(|jumps| jumps.iter().all(goes_on)) {
-                    whole.remove(&param);
-                }
+                carried.push((repeat, place, init));
             }
+        }
+    }
+    // A repetition may hand on a part of what another one in it carries: all of them do, or some are left out.
+    loop {
+        let before = whole.len();
+        for &(repeat, place, init) in &carried {
+            let goes_on = |args: &&[ExprId]| {
+                args.len() == repeat.params.len() && var(args[place]).is_some_and(|var| is_part(var, &whole))
+            };
+            let all_go_on = jumps.get(&repeat.label).is_none_or(|jumps| jumps.iter().all(goes_on));
+            if !all_go_on || !whole.contains(&init) {
+                whole.remove(&repeat.params[place]);
+            }
+        }
+        if whole.len() == before {
+            break;
         }
     }
     results.iter().all(|(_, made)| match made {
@@ -158,22 +173,16 @@ fn hands_on_less(function: &Function, at: usize, results: &[(ExprId, Made)]) -> 
     })
 }
 
-fn init_is_whole(init: Option<Var>, whole: &HashSet<Var>) -> bool {
-    init.is_some_and(|var| whole.contains(&var))
-}
-
-fn init_count(function: &Function, repeat: &Repeat) -> bool {
-    matches!(&function.body.exprs[repeat.init].kind, ExprKind::Values(init) if init.len() == repeat.params.len())
-}
-
 /// A function that takes a list apart.
 pub(super) struct Consumer {
     /// The variable that holds the list.
     pub(super) list: Var,
     /// The variable for the rest.
     pub(super) rest: Var,
-    /// Where it is handed on.
-    pub(super) rest_use: ExprId,
+    /// Where it is handed on to calls of the function itself.
+    pub(super) rest_uses: Vec<ExprId>,
+    /// At how many places it is handed on, to calls and to next iterations.
+    pub(super) places: usize,
     /// The number of its field, counted in registers.
     pub(super) rest_index: u16,
     /// What to do with the empty list, and with another one.
@@ -210,7 +219,8 @@ impl Consumer {
             return None;
         }
         let (mut uses, mut rests, mut payloads) = (HashMap::<Var, Vec<ExprId>>::default(), Vec::new(), 0);
-        let mut calls: Vec<(ExprId, ExprId)> = Vec::new();
+        // Where the function goes on, and with which list: calls of itself, and jumps to the next iteration.
+        let (mut calls, mut jumps): (Vec<[ExprId; 2]>, Vec<[ExprId; 2]>) = (Vec::new(), Vec::new());
         let mut pending = vec![function.root];
         while let Some(expr) = pending.pop() {
             let node = &body.exprs[expr];
@@ -229,16 +239,16 @@ impl Consumer {
                 ExprKind::Payload(_, object) => {
                     payloads += u32::from(matches!(body.exprs[*object].kind, ExprKind::Var(var) if var == list));
                 }
-                ExprKind::Call(callee, args) if *callee == function.id && repeat.is_none() => {
+                ExprKind::Call(callee, args) if *callee == function.id => {
                     let args = flat_args(body, lists, args, function.params.len())?;
-                    calls.push((expr, args[at]));
+                    calls.push([expr, args[at]]);
                 }
                 ExprKind::Jump(label, args) => {
                     if let Some((repeat, place)) = repeat
                         && repeat.label == *label
                     {
                         let args = flat_args(body, lists, args, repeat.params.len())?;
-                        calls.push((expr, args[place]));
+                        jumps.push([expr, args[place]]);
                     }
                 }
                 _ => {}
@@ -251,22 +261,33 @@ impl Consumer {
             return None;
         }
         let last = Field { tag: CONS, index: rests.iter().map(|rest| rest.1.index).max()? };
-        let &[(call, rest_use)] = &calls[..] else { return None };
-        let ExprKind::Var(rest) = body.exprs[rest_use].kind else { return None };
+        let rest_of = |&[_, list]: &[ExprId; 2]| match body.exprs[list].kind {
+            ExprKind::Var(var) => Some(var),
+            _ => None,
+        };
+        let goes_on: Vec<[ExprId; 2]> = calls.iter().chain(&jumps).copied().collect();
+        let rest = rest_of(goes_on.first()?)?;
         let of_rest: Vec<Field> = rests.iter().filter(|(var, _)| *var == rest).map(|rest| rest.1).collect();
-        if of_rest != [last] || uses[&rest].len() != 1 {
+        let is_only_handed_on =
+            goes_on.iter().all(|on| rest_of(on) == Some(rest)) && uses[&rest].len() == goes_on.len();
+        if of_rest != [last] || !is_only_handed_on {
+            return None;
+        }
+        let places: Vec<ExprId> = goes_on.iter().map(|on| on[0]).collect();
+        if places.len() > 1 && most_on_a_way(function, cons, &places) > 1 {
             return None;
         }
         if repeat.is_some() && function.params[at] != list && uses.get(&function.params[at]).map_or(0, Vec::len) != 1 {
             return None;
         }
-        let first = first_evaluated(function, cons, call);
+        let first = first_evaluated(function, cons, &places);
         let (is_strict, before) = first.map_or((false, Vec::new()), |before| (true, before));
         let arms = [empty, cons];
         Some(Consumer {
             list,
             rest,
-            rest_use,
+            rest_uses: calls.iter().map(|call| call[1]).collect(),
+            places: places.len(),
             rest_index: last.index,
             arms,
             is_strict,
@@ -276,22 +297,40 @@ impl Consumer {
     }
 }
 
-/// What is evaluated before a node in a tree, if the node is always evaluated.
-fn first_evaluated(function: &Function, root: ExprId, wanted: ExprId) -> Option<Vec<ExprId>> {
-    let (mut before, mut found, mut steps) = (Vec::new(), false, 0);
-    evaluated(function, root, wanted, &mut before, &mut found, &mut steps)?;
-    found.then_some(before)
+/// How many of some nodes are evaluated on one way through a tree, at most.
+fn most_on_a_way(function: &Function, expr: ExprId, wanted: &[ExprId]) -> usize {
+    let node = &function.body.exprs[expr];
+    let most = |child: ExprId| most_on_a_way(function, child, wanted);
+    let within = match &node.kind {
+        ExprKind::If([condition, then, other]) => most(*condition) + most(*then).max(most(*other)),
+        ExprKind::Switch(switch) => {
+            let arms = switch.arms.iter().map(|arm| arm.1).chain(switch.default);
+            most(switch.object) + arms.map(most).max().unwrap_or(0)
+        }
+        _ => {
+            let mut sum = 0;
+            node.for_each_child(|child| sum += most(child));
+            sum
+        }
+    };
+    within + usize::from(wanted.contains(&expr))
 }
 
-/// Goes through a tree in the order of evaluation up to a node. Gives up at branches that may have it.
+/// What is evaluated in a tree before one of some nodes, if one of them is always evaluated.
+fn first_evaluated(function: &Function, root: ExprId, wanted: &[ExprId]) -> Option<Vec<ExprId>> {
+    let (mut before, mut steps) = (Vec::new(), 0);
+    evaluated(function, root, wanted, &mut before, &mut steps)?.then_some(before)
+}
+
+/// Goes through a tree in the order of evaluation up to one of some nodes. Returns whether it is always evaluated;
+/// `None` if only some ways lead there.
 fn evaluated(
     function: &Function,
     expr: ExprId,
-    wanted: ExprId,
+    wanted: &[ExprId],
     before: &mut Vec<ExprId>,
-    found: &mut bool,
     steps: &mut usize,
-) -> Option<()> {
+) -> Option<bool> {
     *steps += 1;
     if *steps > FIRST_MAX {
         return None;
@@ -309,32 +348,37 @@ fn evaluated(
             | ExprKind::Payload(..)
             | ExprKind::Length(..)
     );
+    if let ExprKind::If([condition, then, other]) = node.kind {
+        if evaluated(function, condition, wanted, before, steps)? {
+            return Some(true);
+        }
+        let [then, other] = [then, other].map(|arm| evaluated(function, arm, wanted, before, steps));
+        return if then? == other? { then } else { None };
+    }
     if is_straight {
         let mut children = Vec::new();
         node.for_each_child(|child| children.push(child));
         for child in children {
-            evaluated(function, child, wanted, before, found, steps)?;
-            if *found {
-                return Some(());
+            if evaluated(function, child, wanted, before, steps)? {
+                return Some(true);
             }
         }
-        if expr == wanted {
-            *found = true;
-            return Some(());
+        if wanted.contains(&expr) {
+            return Some(true);
         }
     } else {
-        // If the node is in here it may be left out.
+        // If one of the nodes is in here it may be left out.
         let mut pending = vec![expr];
         while let Some(inner) = pending.pop() {
             *steps += 1;
-            if inner == wanted || *steps > FIRST_MAX {
+            if wanted.contains(&inner) || *steps > FIRST_MAX {
                 return None;
             }
             function.body.exprs[inner].for_each_child(|child| pending.push(child));
         }
     }
     before.push(expr);
-    Some(())
+    Some(false)
 }
 
 impl Fuser<'_> {
@@ -396,8 +440,13 @@ impl Fuser<'_> {
     }
 }
 
-/// The call that is evaluated first of all that may trap, if nothing before it is a branch.
-pub(super) fn first_call(function: &Function, roots: impl Iterator<Item = ExprId>) -> Option<ExprId> {
+/// The call that a function evaluates first of all that may trap, if nothing before it is a branch.
+pub(super) fn first_call(function: &Function) -> Option<ExprId> {
+    first_call_in(function, std::iter::once(function.root))
+}
+
+/// The same of some expressions, one after the other.
+fn first_call_in(function: &Function, roots: impl Iterator<Item = ExprId>) -> Option<ExprId> {
     let mut steps = 0;
     for root in roots {
         match first_effect(function, root, &mut steps) {
@@ -492,7 +541,7 @@ pub(crate) fn sink_calls(function: &mut Function, meter: &Meter) {
             };
             let after = || bindings[at + 1..].iter().map(|binding| binding.value).chain([value]);
             let is_argument = |place: ExprId| {
-                first_call(function, after()).is_some_and(|call| match &function.body.exprs[call].kind {
+                first_call_in(function, after()).is_some_and(|call| match &function.body.exprs[call].kind {
                     ExprKind::Call(_, args) => args.contains(&place),
                     _ => false,
                 })

@@ -1,4 +1,4 @@
-//! Puts a consumer's arms in the place of a producer's results.
+//! Puts a consumer's arms in the place of a producer's results, or a call of one into the other.
 
 use super::analysis::{Consumer, Made, Producer};
 use super::{CONS, flat_args};
@@ -40,6 +40,54 @@ pub(super) fn together(
     function.params.extend(outer);
     function.body = grafter.body.drain();
     function.root = root;
+    function
+}
+
+/// A consumer that calls a producer where it has used its list, in `place`, with the same parameters as [`together`].
+pub(super) fn inside(
+    [consumer, producer]: [&Function; 2],
+    at: usize,
+    place: ExprId,
+    lists: &mut TypeLists,
+) -> Function {
+    let mut function = consumer.clone();
+    let body = &mut function.body;
+    let origin = body.exprs[place].origin;
+    let params: Vec<Var> = producer.params.iter().map(|&param| body.vars.push(producer.body.vars[param])).collect();
+    let args = params.iter().map(|&param| body.atom(Atom::Var(param), origin, lists)).collect();
+    body.exprs[place].kind = ExprKind::Call(producer.id, args);
+    function.params.remove(at);
+    function.params.splice(0..0, params);
+    function
+}
+
+/// A producer that calls a consumer with what was its result, that of these blocks, with the same parameters as
+/// [`together`].
+pub(super) fn around(
+    [consumer, producer]: [&Function; 2],
+    at: usize,
+    (blocks, result): (&[ExprId], ExprId),
+    lists: &mut TypeLists,
+) -> Function {
+    let mut function = producer.clone();
+    let body = &mut function.body;
+    let origin = body.exprs[result].origin;
+    let mut args: Vec<ExprId> = Vec::with_capacity(consumer.params.len());
+    for (place, &param) in consumer.params.iter().enumerate() {
+        if place == at {
+            let list = body.exprs[result].clone();
+            args.push(body.exprs.push(list));
+        } else {
+            let other = body.vars.push(consumer.body.vars[param]);
+            function.params.push(other);
+            args.push(body.atom(Atom::Var(other), origin, lists));
+        }
+    }
+    body.exprs[result].kind = ExprKind::Call(consumer.id, args.into());
+    for &expr in blocks.iter().chain([&result]) {
+        body.exprs[expr].types = consumer.results;
+    }
+    function.results = consumer.results;
     function
 }
 
@@ -192,6 +240,8 @@ impl Grafter<'_> {
             fields.extend(&vars);
             bindings.push(Binding { vars, value: head });
         }
+        // What stands at several places has names.
+        let names = (self.takes.places > 1).then(|| self.named(args, &mut bindings));
         let known = self.known(shift, origin);
         bindings.extend(known);
         let (list, rest) = (shift.var(self.takes.list), shift.var(self.takes.rest));
@@ -212,18 +262,41 @@ impl Grafter<'_> {
                 _ => {}
             }
         }
-        match &self.head {
-            None => {
-                let place = shift.expr(self.takes.rest_use);
-                self.body.exprs[place] = self.body.exprs[call].clone();
+        for &rest_use in &self.takes.rest_uses {
+            let mut node = self.body.exprs[call].clone();
+            if let (ExprKind::Call(_, args), Some(names)) = (&mut node.kind, &names) {
+                *args = names.iter().map(|&name| self.variable(name, origin)).collect();
             }
-            Some(head) => self.jump_on(shift, args, (head.label, head.list, head.carried.clone())),
+            self.body.exprs[shift.expr(rest_use)] = node;
+        }
+        if let Some(head) = &self.head {
+            let head = (head.label, head.list, head.carried.clone());
+            self.jump_on(shift, (args, names.as_deref()), head);
         }
         ExprKind::Block(bindings.into(), shift.expr(self.takes.arms[1]))
     }
 
-    /// Makes the appended jump to the consumer's next iteration one to the next iteration of both.
-    fn jump_on(&mut self, shift: Shift, args: &[ExprId], (label, list, carried): (Label, usize, Vec<usize>)) {
+    /// Variables for the values of expressions, one of each.
+    fn named(&mut self, values: &[ExprId], bindings: &mut Vec<Binding>) -> Vec<Var> {
+        let name = |&value: &ExprId| {
+            if let ExprKind::Var(var) = self.body.exprs[value].kind {
+                return var;
+            }
+            let var = self.body.vars.push(self.lists.get(self.body.exprs[value].types)[0]);
+            bindings.push(Binding { vars: List::from([var]), value });
+            var
+        };
+        values.iter().map(name).collect()
+    }
+
+    /// Makes the appended jumps to the consumer's next iteration some to the next iteration of both, with these
+    /// arguments of the producer, which may have names.
+    fn jump_on(
+        &mut self,
+        shift: Shift,
+        (args, names): (&[ExprId], Option<&[Var]>),
+        (label, list, carried): (Label, usize, Vec<usize>),
+    ) {
         let ExprKind::Repeat(repeat) = &self.consumer.body.exprs[self.consumer.root].kind else {
             unreachable!("only repetitions have a head")
         };
@@ -236,7 +309,12 @@ impl Grafter<'_> {
             }
             let own = flat_args(&self.body, self.lists, own, repeat.params.len()).expect("the consumer was looked at");
             let others = own.iter().enumerate().filter(|&(place, _)| place != list).map(|(_, &arg)| arg);
-            let all = carried.iter().map(|&at| args[at]).chain(others).collect();
+            let origin = self.body.exprs[expr].origin;
+            let handed = carried.iter().map(|&at| match names {
+                Some(names) => self.body.atom(Atom::Var(names[at]), origin, self.lists),
+                None => args[at],
+            });
+            let all = handed.chain(others).collect();
             self.body.exprs[expr].kind = ExprKind::Jump(label, all);
         }
     }
