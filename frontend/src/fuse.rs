@@ -4,8 +4,8 @@
 //! call of itself makes; and a *consumer*, which begins with a choice by the list's tag, and hands the rest on to a
 //! call of itself or to its next iteration, on each of its ways at most once. Both together are one function, which is
 //! the producer with the consumer's arms in the place of its results (deforestation, Wadler 1990). That function may be
-//! a producer or a consumer in turn. What stands in between doesn't matter: a function that hands its list on to a consumer before it does anything
-//! else is one, and so is one that returns a producer's list a producer.
+//! a producer or a consumer in turn. What stands in between doesn't matter: a function that hands its list on to a
+//! consumer before it does anything else is one, and so is one that returns a producer's list a producer.
 //!
 //! The elements are combined in the order in which they were before. What changes is when: the producer's work for an
 //! element comes after the consumer's for the one before it. Nobody can tell if what the consumer does before it goes

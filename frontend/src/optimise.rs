@@ -1,7 +1,7 @@
 //! Improves functions after inlining, each by itself: equal expressions are computed once, arrays that are read at once
 //! are not made, branches in loops become selections, indices are computed in fewer steps, first rounds that differ are
-//! done before the others, what doesn't change leaves loops, and what nobody reads is dropped. At last tasks lose the
-//! parameters that they don't read.
+//! done before the others, what doesn't change leaves loops, arithmetic waits for calls, and what nobody reads is
+//! dropped. At last tasks lose the parameters that they don't read.
 //!
 //! But for the elements of arrays (`arrays.rs`) and loops in loops (`invariant.rs`), all of them move or remove only
 //! what is *pure*: it has no effect, always ends, and can't trap. So nothing that a program does is moved, and the zero
@@ -21,6 +21,7 @@ mod peel;
 mod scalars;
 mod select;
 mod share;
+mod sink;
 mod unbox;
 
 use crate::core::{Binding, Body, ExprId, ExprKind, Program};
@@ -76,6 +77,7 @@ pub(crate) fn optimise(mut program: Program, meter: &Meter) -> Program {
         // Loads that were shared are out of branches now.
         select::select(function, lists, meter);
         extremes::find_by_index(function, lists, meter);
+        sink::sink(function, lists, meter);
         dead::drop_unused(function, meter);
         in_place::change(function, lists, module, meter);
     }
