@@ -9,6 +9,7 @@
 //! nothing is computed that may not be needed: branches stay branches, and loops keep what is in them.
 
 mod arrays;
+mod cases;
 mod copies;
 mod dead;
 mod extremes;
@@ -44,6 +45,7 @@ pub(crate) fn optimise(mut program: Program, meter: &Meter) -> Program {
             in_place::change(function, lists, module, meter);
             continue;
         }
+        cases::choose(function, lists, meter);
         unbox::unbox(function, lists, module, meter);
         scalars::replace(function, lists, meter);
         select::select(function, lists, meter);
