@@ -55,6 +55,7 @@ pub(crate) fn optimise(mut program: Program, meter: &Meter) -> Program {
         // What is read twice has been read once since equal loads are shared. In the loops that take them in, elements
         // may have parts that don't change, or that were there before.
         if arrays::fuse(function, lists, meter) {
+            cases::choose(function, lists, meter);
             integers::simplify(function, lists, meter);
             hoist::hoist(function, lists, meter);
             share::share(function, lists, meter);

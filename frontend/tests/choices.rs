@@ -65,7 +65,8 @@ fn an_answer_that_may_be_missing_is_no_object() {
 fn arms_that_several_objects_come_to_are_there_once() {
     let text = "type Shape = Circle Real | Rect Real Real | Square Real
     def f (x : Real) : Real =
-      let s = if x > 3 then Rect (sin x) (cos x) else if x > 2 then Square x else if x > 1 then Rect x 2 else Circle x in
+      let s = if x > 3 then Rect (sin x) (cos x) else if x > 2 then Square x
+              else if x > 1 then Rect x 2 else Circle x in
       match s with | Rect a b -> exp (a * b) - tanh (a - b) | _ -> atan x";
     assert_eq!(objects(text), 0);
     let module = compiled(text);

@@ -82,7 +82,7 @@ impl Chooser<'_> {
         }
     }
 
-    /// Puts what makes an object in the place of a choice by its tag, if all branches make one. Returns whether they do.
+    /// Puts what makes an object in the place of a choice by its tag if all branches make one. Returns whether it did.
     fn replace(&mut self, choice: ExprId, made: ExprId, object: Option<Var>) -> bool {
         let Some(leaves) = self.leaves(made) else { return false };
         let Expr { kind: ExprKind::Switch(switch), types, .. } = self.body.exprs[choice].clone() else { return false };
@@ -182,8 +182,8 @@ impl Chooser<'_> {
         }
     }
 
-    /// Puts an arm behind a label to which several objects jump in its place. Its parameters are the fields, if it reads
-    /// any: then they have one tag.
+    /// Puts an arm behind a label to which several objects jump in its place. Its parameters are the fields, if it
+    /// reads any: then they have one tag.
     fn label(&mut self, arm: &Arm, loads: &[(ExprId, usize)], types: TypeList) -> Labelled {
         let label = self.body.labels.push(());
         let mut params: Option<List<Var>> = None;
