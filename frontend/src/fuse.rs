@@ -5,7 +5,7 @@
 //! call of itself or to its next iteration, on each of its ways at most once. Both together are one function, which is
 //! the producer with the consumer's arms in the place of its results (deforestation, Wadler 1990). That function may be
 //! a producer or a consumer in turn. What stands in between doesn't matter: a function that hands its list on to a
-//! consumer before it does anything else is one, and so is one that returns a producer's list a producer.
+//! consumer before it does anything that may trap is one, and so is one that returns a producer's list a producer.
 //!
 //! The elements are combined in the order in which they were before. What changes is when: the producer's work for an
 //! element comes after the consumer's for the one before it. Nobody can tell if what the consumer does before it goes
@@ -118,6 +118,7 @@ impl Fuser<'_> {
         if let Some(&known) = self.fused.get(&key) {
             return known;
         }
+        // Whoever asks meanwhile, because functions call each other in circles, hears that they don't become one.
         self.fused.insert(key, None);
         let made = self.make(consumer, at, producer);
         let made = made.or_else(|| self.inside(consumer, at, producer));
@@ -166,22 +167,23 @@ impl Fuser<'_> {
         Some(self.add_both(consumer, producer, depth, function))
     }
 
-    /// Both together, where the consumer hands the list on before it does anything else: the producer is called there.
+    /// Both together, where the consumer hands the list on before it does anything that may trap: the producer is
+    /// called there.
     fn inside(&mut self, consumer: FunctionId, at: usize, producer: FunctionId) -> Option<FunctionId> {
         let depth = self.depth(consumer, producer)?;
         let function = &self.program.functions[consumer];
-        let ExprKind::Call(next, args) = &function.body.exprs[first_call(function)?].kind else { return None };
-        let next = *next;
-        let args = flat_args(&function.body, &self.program.lists, args, self.program.functions[next].params.len())?;
+        let ExprKind::Call(taker, args) = &function.body.exprs[first_call(function)?].kind else { return None };
+        let taker = *taker;
+        let args = flat_args(&function.body, &self.program.lists, args, self.program.functions[taker].params.len())?;
         let is_list =
             |expr: ExprId| matches!(function.body.exprs[expr].kind, ExprKind::Var(var) if var == function.params[at]);
-        let next_at = args.iter().position(|&arg| is_list(arg))?;
+        let taken_at = args.iter().position(|&arg| is_list(arg))?;
         if function.nodes(self.meter).filter(|&(expr, _)| is_list(expr)).count() != 1 {
             return None;
         }
-        self.together(next, next_at, producer)?;
+        self.together(taker, taken_at, producer)?;
         let [consumed, produced] = [consumer, producer].map(|id| &self.program.functions[id]);
-        let function = graft::inside([consumed, produced], at, args[next_at], &mut self.program.lists);
+        let function = graft::inside([consumed, produced], at, args[taken_at], &mut self.program.lists);
         Some(self.add_both(consumer, producer, depth, function))
     }
 
@@ -194,8 +196,8 @@ impl Fuser<'_> {
             spine.push(result);
             result = *value;
         }
-        let ExprKind::Call(next, _) = function.body.exprs[result].kind else { return None };
-        self.together(consumer, at, next)?;
+        let ExprKind::Call(maker, _) = function.body.exprs[result].kind else { return None };
+        self.together(consumer, at, maker)?;
         let functions = [consumer, producer].map(|id| &self.program.functions[id]);
         let function = graft::around(functions, at, (&spine, result), &mut self.program.lists);
         Some(self.add_both(consumer, producer, depth, function))

@@ -106,6 +106,14 @@ fn a_rest_that_is_taken_twice_is_made() {
     def f (a : List Real) : Real = double (map (* 2) a)";
     assert_eq!(counts(text, [Op::ChainPush]), [1]);
     assert_eq!(run(text, &[list(&[1.0, 2.0])]), Ok(Value::Real(14.0)));
+    // In a loop, that is at one place.
+    let text = "private def each (xs : List Real) : Real =
+        match xs with | [] -> 1 | x :: rest -> loop s = x for i < 2 do s + each rest
+    private def after (xs : List Real) : Real = 1 + each xs
+    def f (a : List Real) : Real = each (map (* 2) a)
+    def g (a : List Real) : Real = after (map (* 2) a)";
+    assert_eq!(counts(text, [Op::ChainPush]), [2]);
+    assert_eq!(run(text, &[list(&[1.0, 2.0])]), Ok(Value::Real(14.0)));
 }
 
 #[test]

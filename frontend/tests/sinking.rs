@@ -88,6 +88,9 @@ fn what_is_made_of_one_call_waits_for_the_next() {
 fn what_reads_more_than_it_makes_stays() {
     let text = with_call("sin (x * y + z) + g (x - y) n");
     assert_eq!(order(&text, &[Op::Sin]), [Op::Sin, Op::Call]);
+    // However it is cut into parts.
+    let text = with_call("let a = x * y in let b = sin (a * z) in let r = g 2 n in r + b");
+    assert_eq!(order(&text, &[Op::Sin, Op::Mul]), [Op::Mul, Op::Call, Op::Mul, Op::Sin]);
     // So does what the call needs, what a loop reads, and what may trap.
     let text = with_call("let t = sin x in g t n + t");
     assert_eq!(order(&text, &[Op::Sin]), [Op::Sin, Op::Call]);

@@ -274,7 +274,7 @@ impl Consumer {
             return None;
         }
         let places: Vec<ExprId> = goes_on.iter().map(|on| on[0]).collect();
-        if places.len() > 1 && most_on_a_way(function, cons, &places) > 1 {
+        if most_on_a_way(function, cons, &places) > 1 {
             return None;
         }
         if repeat.is_some() && function.params[at] != list && uses.get(&function.params[at]).map_or(0, Vec::len) != 1 {
@@ -297,7 +297,8 @@ impl Consumer {
     }
 }
 
-/// How many of some nodes are evaluated on one way through a tree, at most.
+/// How many of some nodes are evaluated on one way through a tree, at most. What is evaluated again and again counts
+/// twice.
 fn most_on_a_way(function: &Function, expr: ExprId, wanted: &[ExprId]) -> usize {
     let node = &function.body.exprs[expr];
     let most = |child: ExprId| most_on_a_way(function, child, wanted);
@@ -306,6 +307,11 @@ fn most_on_a_way(function: &Function, expr: ExprId, wanted: &[ExprId]) -> usize 
         ExprKind::Switch(switch) => {
             let arms = switch.arms.iter().map(|arm| arm.1).chain(switch.default);
             most(switch.object) + arms.map(most).max().unwrap_or(0)
+        }
+        ExprKind::Loop(_) | ExprKind::Collect(..) | ExprKind::Repeat(_) => {
+            let mut sum = 0;
+            node.for_each_child(|child| sum += 2 * most(child));
+            sum
         }
         _ => {
             let mut sum = 0;

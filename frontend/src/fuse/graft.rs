@@ -43,7 +43,7 @@ pub(super) fn together(
     function
 }
 
-/// A consumer that calls a producer where it has used its list, in `place`, with the same parameters as [`together`].
+/// A consumer that calls a producer in the place of its list, with the same parameters as [`together`].
 pub(super) fn inside(
     [consumer, producer]: [&Function; 2],
     at: usize,

@@ -29,6 +29,7 @@ pub(super) fn sink(function: &mut Function, lists: &mut TypeLists, meter: &Meter
     }
     let mut sinker = Sinker {
         places: Table::filled(0, body.exprs.len()),
+        has_moved: Table::filled(false, body.exprs.len()),
         parents: Table::filled(function.root, body.exprs.len()),
         has_call: Table::filled(false, body.exprs.len()),
         uses: Table::filled(SmallVec::new(), body.vars.len()),
@@ -59,8 +60,11 @@ pub(super) fn sink(function: &mut Function, lists: &mut TypeLists, meter: &Meter
 struct Sinker<'s> {
     body: &'s mut Body,
     lists: &'s mut TypeLists,
-    /// The place of each expression among all: parents before children, and of these the last one first.
+    /// The place of each expression among all: parents before children, and of these the last one first. What has
+    /// moved, and is read by what has moved, has the place that it is read from now.
     places: Table<ExprId, usize>,
+    /// Whether a variable is read by what waits.
+    has_moved: Table<ExprId, bool>,
     /// What each expression is a part of.
     parents: Table<ExprId, ExprId>,
     /// Whether there is a call in an expression.
@@ -72,6 +76,11 @@ struct Sinker<'s> {
 impl Sinker<'_> {
     /// Whether an expression may wait.
     fn may_wait(&self, root: ExprId) -> bool {
+        self.may_wait_for(root, VARIABLES_MAX)
+    }
+
+    /// Whether an expression may wait if it may read so many variables.
+    fn may_wait_for(&self, root: ExprId, variables: usize) -> bool {
         let node = &self.body.exprs[root];
         let is_arithmetic = matches!(node.kind, ExprKind::Scalar(..));
         if !is_arithmetic || self.lists.get(node.types) != [ValueType::Real] {
@@ -85,7 +94,7 @@ impl Sinker<'_> {
                 ExprKind::Scalar(..) if is_pure_node(self.body, &node.kind) => {}
                 _ => return false,
             }
-            if read.len() > VARIABLES_MAX || n >= NODES_MAX {
+            if read.len() > variables || n >= NODES_MAX {
                 return false;
             }
         }
@@ -100,7 +109,7 @@ impl Sinker<'_> {
         }
         let bindings = bindings.clone();
         let parts: Vec<ExprId> = bindings.iter().map(|binding| binding.value).chain([*value]).collect();
-        // The part before which each binding comes, if it isn't in a part.
+        // The part before which each binding comes; none: it has moved into a part.
         let mut before: Vec<Option<usize>> = (0..bindings.len()).map(Some).collect();
         let mut calls = vec![0; parts.len() + 1];
         for (at, &part) in parts.iter().enumerate() {
@@ -111,15 +120,18 @@ impl Sinker<'_> {
             let value = bindings[at].value;
             let Some(&first_use) = self.uses[var].iter().max_by_key(|&&read| self.places[read]) else { continue };
             let place = self.places[first_use];
+            // What is read by what waits is one of the variables that live on already.
+            let variables = if self.has_moved[first_use] { 1 } else { VARIABLES_MAX };
             // A variable may be read behind the block only.
             if calls[at + 1] == *calls.last().expect("there is a value")
                 || place < self.places[block]
-                || !self.may_wait(value)
+                || !self.may_wait_for(value, variables)
             {
                 continue;
             }
             let first = parts.partition_point(|&part| self.places[part] > place);
             if self.uses[var].len() == 1 && self.has_call[parts[first]] && self.is_straight(parts[first], first_use) {
+                // Its operands are shared with the binding's value, which nobody looks at any more.
                 self.body.exprs[first_use] = self.body.exprs[value].clone();
                 self.move_uses(value, first_use);
                 before[at] = None;
@@ -157,6 +169,7 @@ impl Sinker<'_> {
         }
         for expr in moved {
             self.places[expr] = self.places[place];
+            self.has_moved[expr] = true;
         }
     }
 
