@@ -7,6 +7,10 @@
 //! a producer or a consumer in turn. What stands in between doesn't matter: a function that hands its list on to a
 //! consumer before it does anything that may trap is one, and so is one that returns a producer's list a producer.
 //!
+//! The elements of a list that stands in the program, as in `fold step x [a, b, c]`, are handed over one by one: such a
+//! list is what a function for lists of its length makes, of its elements, with the help of that for the next shorter
+//! ones. There is one function of a consumer and each of those, and no loop.
+//!
 //! The elements are combined in the order in which they were before. What changes is when: the producer's work for an
 //! element comes after the consumer's for the one before it. Nobody can tell if what the consumer does before it goes
 //! on can't trap, or if nothing of the producer can. Nor may the consumer stop before the producer would have trapped,
@@ -18,10 +22,11 @@ mod analysis;
 mod graft;
 
 use crate::arena::Id;
-use crate::core::{Body, ExprId, ExprKind, Function, FunctionId, Program, TypeLists};
+use crate::core::{Body, Expr, ExprId, ExprKind, Function, FunctionId, Program, TypeList, TypeLists, Var};
 use crate::hash::HashMap;
 use crate::limits::{Count, Meter};
 use analysis::{Consumer, Producer, first_call};
+use dualvm_vm::module::ValueType;
 
 pub(crate) use analysis::sink_calls;
 
@@ -29,6 +34,10 @@ pub(crate) use analysis::sink_calls;
 const NODES_MAX: usize = 400;
 /// How many functions may be fused into one.
 const DEPTH_MAX: u32 = 8;
+/// Longer lists in the program are made.
+const LITERAL_MAX: usize = 16;
+/// So many nodes may be written for the elements of such a list, and for all in a program.
+const LITERAL_NODES_MAX: [usize; 2] = [1_200, 8_000];
 
 /// The tags of lists.
 const EMPTY: u16 = 0;
@@ -44,7 +53,10 @@ pub(crate) fn fuse(program: &mut Program, meter: &Meter, mut done: impl FnMut(&F
         fused: HashMap::default(),
         depths: HashMap::default(),
         traps: HashMap::default(),
+        literals: HashMap::default(),
+        makers: HashMap::default(),
         left: count,
+        literal_nodes_left: LITERAL_NODES_MAX[1],
     };
     let mut at = 0;
     while at < fuser.program.functions.len() && meter.go_on() {
@@ -64,51 +76,145 @@ struct Fuser<'f> {
     depths: HashMap<FunctionId, u32>,
     /// Which functions may trap or run for ever.
     traps: HashMap<FunctionId, bool>,
+    /// The functions that make lists of their parameters, or take the place of one in a consumer, and how many elements
+    /// the lists have.
+    literals: HashMap<FunctionId, usize>,
+    /// The same by the lists' type and that of the elements, and by length.
+    makers: HashMap<[TypeList; 2], Vec<FunctionId>>,
     /// How many functions may still be made.
     left: usize,
+    /// How many nodes may still be written for the elements of lists in the program.
+    literal_nodes_left: usize,
 }
 
 impl Fuser<'_> {
     /// Fuses the calls in a function, the inner ones first.
     fn function(&mut self, id: FunctionId) {
-        let nodes = self.program.functions[id].nodes(self.meter);
-        let calls: Vec<ExprId> =
-            nodes.filter(|(_, node)| matches!(node.kind, ExprKind::Call(..))).map(|at| at.0).collect();
-        for expr in calls.into_iter().rev() {
-            if let ExprKind::Call(consumer, _) = self.program.functions[id].body.exprs[expr].kind {
-                self.call(id, expr, consumer);
+        let body = &self.program.functions[id].body;
+        let (mut calls, mut objects) = (Vec::new(), HashMap::default());
+        for (expr, node) in self.program.functions[id].nodes(self.meter) {
+            match &node.kind {
+                ExprKind::Call(..) => calls.push(expr),
+                ExprKind::Block(bindings, _) => {
+                    let made = bindings.iter().filter_map(|binding| match (&*binding.vars, binding.value) {
+                        (&[var], value) if matches!(body.exprs[value].kind, ExprKind::Construct(..)) => {
+                            Some((var, value))
+                        }
+                        _ => None,
+                    });
+                    objects.extend(made);
+                }
+                _ => {}
+            }
+        }
+        for mut expr in calls.into_iter().rev() {
+            while let Some(both) = self.with_an_argument((id, &objects), expr) {
+                expr = both;
             }
         }
     }
 
-    /// Fuses a call with those in its arguments.
-    fn call(&mut self, caller: FunctionId, expr: ExprId, mut consumer: FunctionId) {
-        while let Some(both) = self.with_an_argument(caller, expr, consumer) {
-            consumer = both;
-        }
-    }
-
-    /// Fuses a call with one in its arguments, if there is one. Returns what is called then.
-    fn with_an_argument(&mut self, caller: FunctionId, expr: ExprId, consumer: FunctionId) -> Option<FunctionId> {
+    /// Fuses a call with one in its arguments, or with a list there, if there is one. Returns the call of both.
+    fn with_an_argument(
+        &mut self,
+        (caller, objects): (FunctionId, &HashMap<Var, ExprId>),
+        expr: ExprId,
+    ) -> Option<ExprId> {
         let body = &self.program.functions[caller].body;
-        let ExprKind::Call(_, args) = &body.exprs[expr].kind else { return None };
+        let &ExprKind::Call(consumer, ref args) = &body.exprs[expr].kind else { return None };
         let args = flat_args(body, &self.program.lists, args, self.program.functions[consumer].params.len())?;
         for (at, &arg) in args.iter().enumerate() {
-            let body = &self.program.functions[caller].body;
-            let ExprKind::Call(producer, made_of) = &body.exprs[arg].kind else { continue };
-            let (producer, made_of) = (*producer, made_of.clone());
             let is_other = |&(other, _): &(usize, &ExprId)| other != at;
             let mut others = args.iter().enumerate().filter(is_other);
             if !others.all(|(_, &other)| !self.may_trap_in(caller, other)) {
                 continue;
             }
+            let body = &self.program.functions[caller].body;
+            let (bindings, value) = match &body.exprs[arg].kind {
+                ExprKind::Block(bindings, value) => (bindings.clone(), *value),
+                _ => (Box::default(), arg),
+            };
+            let (producer, made_of) = match &body.exprs[value].kind {
+                ExprKind::Call(producer, made_of) => (*producer, made_of.to_vec()),
+                ExprKind::Construct(..) | ExprKind::Var(_) => match self.literal(caller, objects, value) {
+                    Some(literal) => literal,
+                    None => continue,
+                },
+                _ => continue,
+            };
             let Some(both) = self.together(consumer, at, producer) else { continue };
-            let others: Vec<ExprId> = args.iter().enumerate().filter(is_other).map(|(_, &other)| other).collect();
-            let all = made_of.iter().copied().chain(others).collect();
-            self.program.functions[caller].body.exprs[expr].kind = ExprKind::Call(both, all);
-            return Some(both);
+            let others = args.iter().enumerate().filter(is_other).map(|(_, &other)| other);
+            let call = ExprKind::Call(both, made_of.into_iter().chain(others).collect());
+            let exprs = &mut self.program.functions[caller].body.exprs;
+            if bindings.is_empty() {
+                exprs[expr].kind = call;
+                return Some(expr);
+            }
+            let Expr { types, origin, .. } = exprs[expr];
+            let call = exprs.push(Expr { kind: call, types, origin });
+            exprs[expr].kind = ExprKind::Block(bindings, call);
+            return Some(call);
         }
         None
+    }
+
+    /// A list that a function makes of atoms, found by the names of its parts: what makes lists of that length, and the
+    /// elements. The list itself is left to whoever drops what nobody reads.
+    fn literal(
+        &mut self,
+        function: FunctionId,
+        objects: &HashMap<Var, ExprId>,
+        list: ExprId,
+    ) -> Option<(FunctionId, Vec<ExprId>)> {
+        let exprs = &self.program.functions[function].body.exprs;
+        let types = exprs[list].types;
+        let (mut elements, mut element, mut len, mut rest) = (Vec::new(), None, 0, list);
+        loop {
+            let object = match exprs[rest].kind {
+                ExprKind::Var(var) => *objects.get(&var)?,
+                _ => rest,
+            };
+            match &exprs[object].kind {
+                ExprKind::Construct(EMPTY, parts) if parts.is_empty() && exprs[object].types == types => break,
+                ExprKind::Construct(CONS, parts) if exprs[object].types == types && len < LITERAL_MAX => {
+                    let (&next, heads) = parts.split_last()?;
+                    elements.extend(heads);
+                    element.get_or_insert(heads.len());
+                    (rest, len) = (next, len + 1);
+                }
+                _ => return None,
+            }
+        }
+        let is_atom =
+            |&head: &ExprId| matches!(exprs[head].kind, ExprKind::Var(_) | ExprKind::Real(_) | ExprKind::Int(_));
+        if !elements.iter().all(is_atom) {
+            return None;
+        }
+        let of_element = elements.iter().take(element.unwrap_or(0));
+        let of_element: Vec<ValueType> = of_element.map(|&head| self.program.lists.get(exprs[head].types)[0]).collect();
+        let element = self.program.lists.intern(&of_element);
+        let exprs = &mut self.program.functions[function].body.exprs;
+        let again = |head: ExprId| {
+            let node = exprs[head].clone();
+            exprs.push(node)
+        };
+        let elements = elements.into_iter().map(again).collect();
+        Some((self.maker(types, element, len), elements))
+    }
+
+    /// The function that makes lists of so many elements.
+    fn maker(&mut self, list: TypeList, element: TypeList, len: usize) -> FunctionId {
+        let mut known = self.makers.remove(&[list, element]).unwrap_or_default();
+        while known.len() <= len {
+            let types = self.program.lists.get(element).to_vec();
+            let function = graft::maker((list, &types), known.len(), known.last().copied(), &mut self.program.lists);
+            let id = self.add(function, format!("list {} of {}", self.program.functions.len(), known.len()));
+            self.literals.insert(id, known.len());
+            known.push(id);
+        }
+        let maker = known[len];
+        self.makers.insert([list, element], known);
+        maker
     }
 
     /// The function that a consumer and a producer are together. Its parameters are the producer's, and then the
@@ -144,16 +250,27 @@ impl Fuser<'_> {
         let depth = |id| self.depths.get(&id).copied().unwrap_or(1);
         let is_small = |id: FunctionId| self.program.functions[id].body.exprs.len() <= NODES_MAX;
         let depth = depth(consumer) + depth(producer);
-        let is_allowed = self.left > 0 && depth <= DEPTH_MAX && consumer != producer;
+        let is_left = match self.literals.get(&producer) {
+            None => self.left > 0,
+            Some(len) => {
+                let nodes = self.program.functions[consumer].body.exprs.len();
+                nodes <= self.literal_nodes_left && nodes * len <= LITERAL_NODES_MAX[0]
+            }
+        };
+        let is_allowed = is_left && depth <= DEPTH_MAX && consumer != producer;
         (is_allowed && is_small(consumer) && is_small(producer)).then_some(depth)
     }
 
     /// Both together, where the consumer takes the list apart itself, and the producer makes it.
     fn make(&mut self, consumer: FunctionId, at: usize, producer: FunctionId) -> Option<FunctionId> {
         let depth = self.depth(consumer, producer)?;
-        let makes = Producer::of(&self.program.functions[producer], &self.program.lists)?;
+        let makes = Producer::of(&self.program.functions[producer], &self.program.lists, &self.literals)?;
         let takes = Consumer::of(&self.program.functions[consumer], at, &self.program.lists)?;
-        if makes.rest_index != usize::from(takes.rest_index) {
+        if makes.rest_index.is_some_and(|index| index != usize::from(takes.rest_index)) {
+            return None;
+        }
+        // Each place would have what follows written out.
+        if makes.is_literal && takes.places > 1 {
             return None;
         }
         // What comes before the rest is taken can't trap, and the rest is always taken.
@@ -164,7 +281,11 @@ impl Fuser<'_> {
         }
         let functions = [consumer, producer].map(|id| &self.program.functions[id]);
         let function = graft::together(functions, at, &makes, &takes, &mut self.program.lists);
-        Some(self.add_both(consumer, producer, depth, function))
+        let made = self.add_both(consumer, producer, depth, function);
+        if let Some(&len) = self.literals.get(&producer) {
+            self.literals.insert(made, len);
+        }
+        Some(made)
     }
 
     /// Both together, where the consumer hands the list on before it does anything that may trap: the producer is
@@ -204,7 +325,10 @@ impl Fuser<'_> {
     }
 
     fn add_both(&mut self, consumer: FunctionId, producer: FunctionId, depth: u32, function: Function) -> FunctionId {
-        self.left = self.left.saturating_sub(1);
+        match self.literals.contains_key(&producer) {
+            true => self.literal_nodes_left = self.literal_nodes_left.saturating_sub(function.body.exprs.len()),
+            false => self.left = self.left.saturating_sub(1),
+        }
         let [consumed, produced] = [consumer, producer].map(|id| &self.program.functions[id].name);
         let name = format!("{consumed} after {produced}");
         let made = self.add(function, name);

@@ -62,6 +62,23 @@ fn an_answer_that_may_be_missing_is_no_object() {
 }
 
 #[test]
+fn a_choice_by_a_choice_by_a_choice_is_one() {
+    let text = "def f (x : Real) : Real =
+      let m = if x > 1 then Just (x / 2) else Nothing in
+      let n = (match m with | Just y -> if y > 2 then Just (y + 1) else Nothing | Nothing -> Just (x * 1.5)) in
+      match n with | Just y -> y * y | Nothing -> cos x";
+    assert_eq!(objects(text), 0);
+    let by_hand = |x: f64| match x {
+        x if x <= 1.0 => (x * 1.5).powi(2),
+        x if x / 2.0 > 2.0 => (x / 2.0 + 1.0).powi(2),
+        x => x.cos(),
+    };
+    for x in [0.5, 3.0, 6.0] {
+        assert_eq!(gradient(text, &[x.into()]).expect("it doesn't trap").0, by_hand(x));
+    }
+}
+
+#[test]
 fn arms_that_several_objects_come_to_are_there_once() {
     let text = "type Shape = Circle Real | Rect Real Real | Square Real
     def f (x : Real) : Real =

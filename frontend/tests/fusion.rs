@@ -99,6 +99,63 @@ fn a_list_that_is_filtered_is_not_made() {
 }
 
 #[test]
+fn lists_in_the_program_are_taken_apart_where_they_stand() {
+    let made = [Op::VariantNew, Op::ChainPush, Op::Call, Op::TailCall, Op::VariantTag];
+    let value = |text: &str, args: &[f64]| {
+        assert_eq!(counts(text, made), [0; 5], "{text}");
+        match run(text, &args.iter().map(|&arg| Value::Real(arg)).collect::<Vec<_>>()) {
+            Ok(Value::Real(value)) => value,
+            other => panic!("{text}: {other:?}"),
+        }
+    };
+    assert_eq!(value("def f (x : Real) (y : Real) : Real = sum [x, y, x * y]", &[2.0, 3.0]), 11.0);
+    // The order of the elements is that of the list, for loops, left folds and right folds.
+    let horner = "def f (x : Real) : Real = foldr (\\c s -> c + x * s) 0 [1, 10, 100]";
+    assert_eq!(value(horner, &[2.0]), 421.0);
+    let folded = "def f (x : Real) : Real = fold (\\s c -> s * x + c) 0 [1, 10, 100]";
+    assert_eq!(value(folded, &[2.0]), 124.0);
+    let looped = "def f (x : Real) : Real = let cs = [1, 10, 100] in loop s = x for c in cs do s * x + c";
+    assert_eq!(value(looped, &[2.0]), 16.0 + 4.0 + 20.0 + 100.0);
+    let own = "private def poly (cs : List Real) (x : Real) : Real = match cs with | [] -> 0 | c :: rest -> c + x * poly rest x
+    def f (x : Real) : Real = poly [1, 10, 100] x";
+    assert_eq!(value(own, &[2.0]), 421.0);
+    // Producers and functions in between, and elements of several numbers.
+    let between = "private def norm (k : Real) (xs : List Real) : Real = sqrt (k * sum (map (^ 2) xs))
+    def f (x : Real) : Real = norm 4 [3, x]";
+    assert_eq!(value(between, &[4.0]), 10.0);
+    let pairs = "def f (x : Real) : Real = sum (map (\\(a, b) -> a * b) [(x, 2), (3, x)])";
+    assert_eq!(value(pairs, &[5.0]), 25.0);
+    assert_eq!(value("def f (x : Real) : Real = x + sum []", &[5.0]), 5.0);
+    // An end before the list's.
+    let found = "def f (x : Real) : Real = if any (> 2) [x, 2 * x, 3 * x] then 1 else 0";
+    assert_eq!((value(found, &[0.5]), value(found, &[0.7])), (0.0, 1.0));
+}
+
+#[test]
+fn lists_in_the_program_are_made_where_that_is_less() {
+    // What goes on at two places would be written out twice for each element.
+    let text = "def f (x : Real) : Int = length (filter (> 1) [x, 2 * x, 3 * x, 4 * x, 5 * x, 6 * x, 7 * x, 8 * x])";
+    assert_eq!(run(text, &[Value::Real(0.3)]), Ok(Value::Int(5)));
+    assert!(compiled(text).functions[0].body.code.len() < 100);
+    // A long list.
+    let numbers: Vec<String> = (0..40).map(|n| n.to_string()).collect();
+    let text = format!("def f (x : Real) : Real = x + sum [{}]", numbers.join(", "));
+    assert_eq!(counts(&text, [Op::VariantTag]), [1]);
+    assert_eq!(run(&text, &[Value::Real(1.0)]), Ok(Value::Real(781.0)));
+    // Many lists: code has a bound, however many there are.
+    let sums: Vec<String> = (0..500).map(|n| format!("sum [x, {n}, x * {n}, 1, 2, 3, 4, 5, 6, 7]")).collect();
+    let text = format!("def f (x : Real) : Real = {}", sums.join(" + "));
+    let terms = (0..500).map(|n| 2.0 + f64::from(n) + 2.0 * f64::from(n) + 28.0);
+    assert_eq!(run(&text, &[Value::Real(2.0)]), Ok(Value::Real(terms.sum())));
+    // Traps of elements come before those of what takes them.
+    let text = "def f (n : Int) : Real =
+      fold (\\s x -> if x > 3 then error \"taken\" else s + x) 0 [4, to_real (10 / n), if n > 5 then error \"made\" else 1]";
+    for (n, message) in [(0, "zero"), (6, "made"), (1, "taken")] {
+        assert!(run(text, &[Value::Int(n)]).unwrap_err().contains(message), "{n}");
+    }
+}
+
+#[test]
 fn a_rest_that_is_taken_twice_is_made() {
     // Else, it would be made anew each time.
     let text = "private def double (xs : List Real) : Real =

@@ -19,24 +19,32 @@ pub(super) struct Producer {
     pub(super) results: Vec<(ExprId, Made)>,
     /// The nodes whose values are its result's, but for the results themselves.
     pub(super) spine: Vec<ExprId>,
-    /// The number of the field with the rest, counted in registers.
-    pub(super) rest_index: usize,
+    /// The number of the field with the rest, counted in registers; of a function that only makes the empty list, none.
+    pub(super) rest_index: Option<usize>,
     /// Whether it hands itself less and less of a list.
     pub(super) ends: bool,
+    /// Whether it makes the list of its parameters, or something of that.
+    pub(super) is_literal: bool,
 }
 
 /// A result of a producer.
 pub(super) enum Made {
     /// The empty list.
     Empty,
-    /// Elements, and the call that makes the rest, with one argument for each parameter.
+    /// Elements, and the call of itself that makes the rest, with one argument for each parameter; or the call of the
+    /// function for lists that are shorter by one.
     Element { heads: Vec<ExprId>, call: ExprId, args: Vec<ExprId> },
     /// Any list.
     Other,
 }
 
 impl Producer {
-    pub(super) fn of(function: &Function, lists: &TypeLists) -> Option<Producer> {
+    pub(super) fn of(
+        function: &Function,
+        lists: &TypeLists,
+        literals: &HashMap<FunctionId, usize>,
+    ) -> Option<Producer> {
+        let is_literal = literals.contains_key(&function.id);
         let body = &function.body;
         let (mut results, mut spine) = (Vec::new(), Vec::new());
         let mut pending = vec![function.root];
@@ -71,6 +79,9 @@ impl Producer {
                             let args = flat_args(body, lists, args, function.params.len())?;
                             Some(Made::Element { heads: heads.to_vec(), call: last, args })
                         }
+                        ExprKind::Call(shorter, args) if is_literal && literals.contains_key(shorter) => {
+                            Some(Made::Element { heads: heads.to_vec(), call: last, args: args.to_vec() })
+                        }
                         _ => Some(Made::Other),
                     }
                 }
@@ -88,12 +99,13 @@ impl Producer {
             _ => None,
         });
         let rests: Vec<usize> = registers.collect();
-        let &rest_index = rests.first()?;
-        if rests.iter().any(|&index| index != rest_index) || results.len() > RESULTS_MAX {
+        let rest_index = rests.first().copied();
+        let is_one = rests.iter().all(|&index| Some(index) == rest_index) && (rest_index.is_some() || is_literal);
+        if !is_one || results.len() > RESULTS_MAX {
             return None;
         }
-        let ends = (0..function.params.len()).any(|at| hands_on_less(function, at, &results));
-        Some(Producer { results, spine, rest_index, ends })
+        let ends = is_literal || (0..function.params.len()).any(|at| hands_on_less(function, at, &results));
+        Some(Producer { results, spine, rest_index, ends, is_literal })
     }
 }
 

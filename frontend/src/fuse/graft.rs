@@ -1,10 +1,11 @@
 //! Puts a consumer's arms in the place of a producer's results, or a call of one into the other.
 
 use super::analysis::{Consumer, Made, Producer};
-use super::{CONS, flat_args};
+use super::{CONS, EMPTY, flat_args};
 use crate::arena::Id;
 use crate::core::{
-    Atom, Binding, Body, Expr, ExprId, ExprKind, Field, Function, Label, Origin, Repeat, TypeList, TypeLists, Var,
+    Atom, Binding, Body, Expr, ExprId, ExprKind, Field, Function, FunctionId, Label, Origin, Repeat, TypeList,
+    TypeLists, Var,
 };
 use crate::list::List;
 use crate::renumber::Renumber;
@@ -30,7 +31,17 @@ pub(super) fn together(
         others.map(|(_, &var)| (var, grafter.body.vars.push(consumer.body.vars[var]))).collect();
     let outer: Vec<Var> = others.iter().map(|other| other.1).collect();
     let root = match &consumer.body.exprs[consumer.root].kind {
-        ExprKind::Repeat(repeat) => grafter.repetition(&mut function.params, function.root, makes, repeat, others),
+        ExprKind::Repeat(repeat) if !makes.is_literal => {
+            grafter.repetition(&mut function.params, function.root, makes, repeat, others)
+        }
+        ExprKind::Repeat(repeat) => {
+            // What the repetition carries in its first round.
+            let firsts = grafter.first_values(repeat, &others);
+            grafter.others = others;
+            grafter.others.extend(firsts);
+            grafter.results(makes);
+            function.root
+        }
         _ => {
             grafter.others = others;
             grafter.results(makes);
@@ -39,6 +50,10 @@ pub(super) fn together(
     };
     function.params.extend(outer);
     function.body = grafter.body.drain();
+    if makes.is_literal {
+        // Nobody has written what makes the list.
+        function.written.clone_from(&consumer.written);
+    }
     function.root = root;
     function
 }
@@ -89,6 +104,31 @@ pub(super) fn around(
     }
     function.results = consumer.results;
     function
+}
+
+/// A function that makes the list of so many elements, which are its parameters; `shorter` makes the one of all but the
+/// first.
+pub(super) fn maker(
+    (list, element): (TypeList, &[ValueType]),
+    len: usize,
+    shorter: Option<FunctionId>,
+    lists: &mut TypeLists,
+) -> Function {
+    let mut body = Body::default();
+    let origin = Origin::default();
+    let params: Vec<Var> = (0..len).flat_map(|_| element).map(|&ty| body.vars.push(ty)).collect();
+    let mut parts: Vec<ExprId> = params.iter().map(|&param| body.atom(Atom::Var(param), origin, lists)).collect();
+    let kind = match shorter {
+        None => ExprKind::Construct(EMPTY, List::default()),
+        Some(shorter) => {
+            let rest = parts.split_off(element.len());
+            parts.push(body.exprs.push(Expr { kind: ExprKind::Call(shorter, rest.into()), types: list, origin }));
+            ExprKind::Construct(CONS, parts.into())
+        }
+    };
+    let root = body.exprs.push(Expr { kind, types: list, origin });
+    let (id, name) = (FunctionId::from_index(0), String::new());
+    Function { id, name, written: None, interface: None, twin_of: None, params, results: list, body, root }
 }
 
 /// The repetition that both together are.
@@ -152,32 +192,35 @@ impl Grafter<'_> {
             params[at] = self.body.vars.push(self.body.vars[params[at]]);
             init.push(params[at]);
         }
-        // What the consumer's repetition carries begins with what its initial values are, which are variables.
-        let ExprKind::Values(first) = &self.consumer.body.exprs[repeat.init].kind else {
-            unreachable!("the consumer was looked at")
-        };
-        let mut list = 0;
-        self.others = others.clone();
-        for (place, (&param, &first)) in repeat.params.iter().zip(first).enumerate() {
-            if param == self.takes.list {
-                list = place;
-                continue;
-            }
-            let ExprKind::Var(first) = self.consumer.body.exprs[first].kind else {
-                unreachable!("self tail calls become repetitions that begin with parameters")
-            };
-            let outer = others.iter().find(|other| other.0 == first).expect("it is a parameter");
-            let carried = self.body.vars.push(self.body.vars[outer.1]);
+        for (param, first) in self.first_values(repeat, &others) {
+            let carried = self.body.vars.push(self.body.vars[first]);
             self.others.push((param, carried));
             inner.push(carried);
-            init.push(outer.1);
+            init.push(first);
         }
+        let list = repeat.params.iter().position(|&param| param == self.takes.list).expect("it carries the list");
+        self.others.splice(0..0, others);
         let label = self.body.labels.push(());
         self.head = Some(Head { label, carried, list });
         self.results(makes);
         let init = self.variables(&init, origin);
         let repeat = Repeat { label, params: inner.into(), init, body: root, builds: false };
         self.make(ExprKind::Repeat(Box::new(repeat)), self.consumer.results, origin)
+    }
+
+    /// What the consumer's repetition carries besides the list, and what that is at first: others of its parameters.
+    fn first_values(&self, repeat: &Repeat, others: &[(Var, Var)]) -> Vec<(Var, Var)> {
+        let ExprKind::Values(firsts) = &self.consumer.body.exprs[repeat.init].kind else {
+            unreachable!("the consumer was looked at")
+        };
+        let carried = repeat.params.iter().zip(firsts).filter(|&(&param, _)| param != self.takes.list);
+        let first = |(&param, &first): (&Var, &ExprId)| {
+            let ExprKind::Var(first) = self.consumer.body.exprs[first].kind else {
+                unreachable!("self tail calls become repetitions that begin with parameters")
+            };
+            (param, others.iter().find(|other| other.0 == first).expect("it is a parameter").1)
+        };
+        carried.map(first).collect()
     }
 
     /// Replaces all results.
@@ -263,17 +306,61 @@ impl Grafter<'_> {
             }
         }
         for &rest_use in &self.takes.rest_uses {
-            let mut node = self.body.exprs[call].clone();
-            if let (ExprKind::Call(_, args), Some(names)) = (&mut node.kind, &names) {
-                *args = names.iter().map(|&name| self.variable(name, origin)).collect();
-            }
+            let node = self.rest(call, names.as_deref());
             self.body.exprs[shift.expr(rest_use)] = node;
         }
-        if let Some(head) = &self.head {
-            let head = (head.label, head.list, head.carried.clone());
-            self.jump_on(shift, (args, names.as_deref()), head);
+        match &self.head {
+            Some(head) => {
+                let head = (head.label, head.list, head.carried.clone());
+                self.jump_on(shift, (args, names.as_deref()), head);
+            }
+            None => self.begin_anew(shift, call, names.as_deref()),
         }
         ExprKind::Block(bindings.into(), shift.expr(self.takes.arms[1]))
+    }
+
+    /// The producer's call for the rest, whose arguments may have names.
+    fn rest(&mut self, call: ExprId, names: Option<&[Var]>) -> Expr {
+        let mut node = self.body.exprs[call].clone();
+        if let (ExprKind::Call(_, args), Some(names)) = (&mut node.kind, names) {
+            *args = names.iter().map(|&name| self.variable(name, node.origin)).collect();
+        }
+        node
+    }
+
+    /// Makes the appended jumps to the consumer's next iteration calls of the consumer with the rest.
+    fn begin_anew(&mut self, shift: Shift, call: ExprId, names: Option<&[Var]>) {
+        let consumer = self.consumer;
+        let ExprKind::Repeat(repeat) = &consumer.body.exprs[consumer.root].kind else { return };
+        let ExprKind::Values(firsts) = &consumer.body.exprs[repeat.init].kind else { return };
+        let old = shift.label(repeat.label);
+        for at in shift.exprs..shift.exprs + consumer.body.exprs.len() {
+            let expr = ExprId::from_index(at);
+            let Expr { kind: ExprKind::Jump(to, own), origin, .. } = &self.body.exprs[expr] else { continue };
+            if *to != old {
+                continue;
+            }
+            let origin = *origin;
+            let own = flat_args(&self.body, self.lists, own, repeat.params.len()).expect("the consumer was looked at");
+            let mut args = Vec::with_capacity(consumer.params.len());
+            for (at, &param) in consumer.params.iter().enumerate() {
+                let begins =
+                    |first: &ExprId| matches!(consumer.body.exprs[*first].kind, ExprKind::Var(var) if var == param);
+                args.push(match firsts.iter().position(begins) {
+                    _ if at == self.at => {
+                        let rest = self.rest(call, names);
+                        self.body.exprs.push(rest)
+                    }
+                    Some(place) => own[place],
+                    None => {
+                        let known = self.others.iter().find(|other| other.0 == param);
+                        self.variable(known.expect("all other parameters are known").1, origin)
+                    }
+                });
+            }
+            let kind = ExprKind::Call(consumer.id, args.into());
+            self.body.exprs[expr] = Expr { kind, types: consumer.results, origin };
+        }
     }
 
     /// Variables for the values of expressions, one of each.

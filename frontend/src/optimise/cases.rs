@@ -17,12 +17,19 @@ pub(super) fn choose(function: &mut Function, lists: &mut TypeLists, meter: &Met
         return;
     }
     let mut uses = Table::filled(0usize, body.vars.len());
+    let mut loads: Table<Var, Vec<(ExprId, Field)>> = Table::filled(Vec::new(), body.vars.len());
     for &expr in &order {
-        if let ExprKind::Var(var) = body.exprs[expr].kind {
-            uses[var] += 1;
+        match body.exprs[expr].kind {
+            ExprKind::Var(var) => uses[var] += 1,
+            ExprKind::Payload(field, object) => {
+                if let ExprKind::Var(object) = body.exprs[object].kind {
+                    loads[object].push((expr, field));
+                }
+            }
+            _ => {}
         }
     }
-    let mut chooser = Chooser { body, lists, uses, meter };
+    let mut chooser = Chooser { body, lists, uses, loads, meter };
     // Inner choices first: what comes of one may be what the next chooses by.
     for &expr in order.iter().rev().filter(|_| meter.steps(1)) {
         match &chooser.body.exprs[expr].kind {
@@ -41,6 +48,8 @@ struct Chooser<'c> {
     lists: &'c mut TypeLists,
     /// How often each variable is read; those that were made here aren't known.
     uses: Table<Var, usize>,
+    /// Where fields of it are loaded.
+    loads: Table<Var, Vec<(ExprId, Field)>>,
     meter: &'c Meter,
 }
 
@@ -50,58 +59,63 @@ struct Leaves {
     /// The nodes whose values are those of others.
     spine: Vec<ExprId>,
     /// The objects that are made, with their tags.
-    made: Vec<(ExprId, u16)>,
+    objects: Vec<(ExprId, u16)>,
 }
 
 /// An arm of a choice.
 struct Arm {
     body: ExprId,
     /// The objects that come to it.
-    made: Vec<ExprId>,
+    objects: Vec<ExprId>,
+    /// The tag that they have, if it is one.
+    tag: Option<u16>,
+    /// The loads of their fields, and the fields' numbers.
+    loads: Vec<(ExprId, usize)>,
 }
 
 impl Chooser<'_> {
     /// Looks for an object among the bindings of a block that is made right before a choice by its tag.
     fn block(&mut self, block: ExprId) {
-        let ExprKind::Block(bindings, value) = &self.body.exprs[block].kind else { return };
-        let (mut at, value) = (bindings.len(), *value);
-        while at > 0 {
-            at -= 1;
+        let ExprKind::Block(_, value) = self.body.exprs[block].kind else { return };
+        let mut at = 0;
+        loop {
             let ExprKind::Block(bindings, _) = &self.body.exprs[block].kind else { return };
-            let &[object] = &*bindings[at].vars else { continue };
-            let made = bindings[at].value;
+            let Some(binding) = bindings.get(at) else { return };
             let choice = bindings.get(at + 1).map_or(value, |next| next.value);
-            let ExprKind::Switch(switch) = &self.body.exprs[choice].kind else { continue };
-            let chosen_by = |expr: ExprId| matches!(self.body.exprs[expr].kind, ExprKind::Var(var) if var == object);
-            if chosen_by(switch.object) && self.replace(choice, made, Some(object)) {
-                let ExprKind::Block(bindings, _) = &mut self.body.exprs[block].kind else { return };
+            let (vars, made) = (binding.vars.clone(), binding.value);
+            if let (&[object], ExprKind::Switch(switch)) = (&*vars, &self.body.exprs[choice].kind)
+                && matches!(self.body.exprs[switch.object].kind, ExprKind::Var(var) if var == object)
+                && self.replace(choice, made, Some(object))
+                && let ExprKind::Block(bindings, _) = &mut self.body.exprs[block].kind
+            {
+                // What comes of the choice may be what the next one chooses by.
                 let mut left = std::mem::take(bindings).into_vec();
                 left.remove(at);
                 *bindings = left.into();
+            } else {
+                at += 1;
             }
         }
     }
 
-    /// Puts what makes an object in the place of a choice by its tag if all branches make one. Returns whether it did.
+    /// Puts what makes an object in the place of a choice by its tag if all branches make one. Returns whether it did:
+    /// then the choice is a copy of the node that made the object, which nobody else refers to any more.
     fn replace(&mut self, choice: ExprId, made: ExprId, object: Option<Var>) -> bool {
         let Some(leaves) = self.leaves(made) else { return false };
         let Expr { kind: ExprKind::Switch(switch), types, .. } = self.body.exprs[choice].clone() else { return false };
-        let Some(fields) = self.fields_read(&switch, object) else { return false };
-        let Some(arms) = arms_of(&switch, &leaves) else { return false };
+        let Some(arms) = self.arms(&switch, &leaves, object) else { return false };
         let mut behind = Vec::new();
         for arm in &arms {
-            let loads: Vec<(ExprId, usize)> =
-                fields.iter().filter(|load| load.0 == arm.body).map(|&(_, load, index)| (load, index)).collect();
-            match arm.made[..] {
+            match arm.objects[..] {
                 [only] => {
                     let (bindings, vars) = self.taken_apart(only);
-                    self.name_fields(&loads, &vars);
+                    self.name_fields(&arm.loads, &vars);
                     self.body.exprs[only].kind = ExprKind::Block(bindings.into(), arm.body);
                 }
-                _ => behind.push(self.label(arm, &loads, types)),
+                _ => behind.push(self.label(arm, types)),
             }
         }
-        for expr in leaves.spine.into_iter().chain(leaves.made.into_iter().map(|made| made.0)) {
+        for expr in leaves.spine.into_iter().chain(leaves.objects.into_iter().map(|object| object.0)) {
             self.body.exprs[expr].types = types;
         }
         // Each join has one label: arms may read what was bound on the way to the object.
@@ -126,7 +140,7 @@ impl Chooser<'_> {
             }
             match &node.kind {
                 ExprKind::Construct(tag, _) => {
-                    leaves.made.push((expr, *tag));
+                    leaves.objects.push((expr, *tag));
                     continue;
                 }
                 ExprKind::Block(_, value) => pending.push(*value),
@@ -138,33 +152,45 @@ impl Chooser<'_> {
             }
             leaves.spine.push(expr);
         }
-        (!leaves.made.is_empty()).then_some(leaves)
+        (!leaves.objects.is_empty()).then_some(leaves)
     }
 
-    /// The loads of the object's fields, with the arm that each stands in and the field's number, if nothing else is
-    /// done with the object.
-    fn fields_read(&self, switch: &Switch, object: Option<Var>) -> Option<Vec<(ExprId, ExprId, usize)>> {
-        let mut fields = Vec::new();
-        let Some(object) = object else { return Some(fields) };
-        for arm in switch.arms.iter().map(|arm| arm.1).chain(switch.default) {
-            for (expr, node) in self.body.nodes_of(arm) {
-                if !self.meter.step(node.origin.span) {
+    /// The arms that objects come to, if each comes to one, and if nothing else is done with the object than to choose
+    /// by it and to load its fields. Loads stand in the arm of the field's tag, which may be the one for all other tags:
+    /// then no other objects come to it.
+    fn arms(&self, switch: &Switch, leaves: &Leaves, object: Option<Var>) -> Option<Vec<Arm>> {
+        let loads: &[(ExprId, Field)] = match object {
+            None => &[],
+            Some(object) if object.index() < self.uses.len() => {
+                let loads = &self.loads[object];
+                (self.uses[object] == loads.len() + 1).then_some(loads)?
+            }
+            Some(_) => return None,
+        };
+        let mut arms: Vec<Arm> = Vec::new();
+        for &(object, tag) in &leaves.objects {
+            let own = switch.arms.iter().find(|arm| arm.0 == tag).map(|arm| arm.1);
+            let body = own.or(switch.default)?;
+            if let Some(arm) = arms.iter_mut().find(|arm| arm.body == body) {
+                arm.objects.push(object);
+                arm.tag = arm.tag.filter(|&known| known == tag);
+                if arm.tag.is_none() && !arm.loads.is_empty() {
                     return None;
                 }
-                if let ExprKind::Payload(Field { index, .. }, from) = node.kind
-                    && matches!(self.body.exprs[from].kind, ExprKind::Var(var) if var == object)
-                {
-                    fields.push((arm, expr, usize::from(index)));
-                }
+                continue;
             }
+            let of_tag = loads.iter().filter(|(_, field)| field.tag == tag);
+            let loads = of_tag.map(|&(load, field)| (load, usize::from(field.index))).collect();
+            arms.push(Arm { body, objects: vec![object], tag: Some(tag), loads });
         }
-        // What is left is the choice itself.
-        (object.index() < self.uses.len() && self.uses[object] == fields.len() + 1).then_some(fields)
+        Some(arms)
     }
 
     /// Bindings of an object's fields, and the variables.
     fn taken_apart(&mut self, object: ExprId) -> (Vec<Binding>, Vec<Var>) {
-        let ExprKind::Construct(_, parts) = self.body.exprs[object].kind.clone() else { return Default::default() };
+        let ExprKind::Construct(_, parts) = self.body.exprs[object].kind.clone() else {
+            unreachable!("an object is made by a constructor")
+        };
         let mut all = Vec::new();
         let bindings = parts.into_iter().map(|value| {
             let types = self.lists.get(self.body.exprs[value].types).to_vec();
@@ -184,18 +210,18 @@ impl Chooser<'_> {
 
     /// Puts an arm behind a label to which several objects jump in its place. Its parameters are the fields, if it
     /// reads any: then they have one tag.
-    fn label(&mut self, arm: &Arm, loads: &[(ExprId, usize)], types: TypeList) -> Labelled {
+    fn label(&mut self, arm: &Arm, types: TypeList) -> Labelled {
         let label = self.body.labels.push(());
         let mut params: Option<List<Var>> = None;
-        for &object in &arm.made {
+        for &object in &arm.objects {
             let origin = self.body.exprs[object].origin;
             let (bindings, vars) = self.taken_apart(object);
             let mut args: List<ExprId> = List::default();
-            if !loads.is_empty() {
+            if !arm.loads.is_empty() {
                 args = vars.iter().map(|&var| self.body.atom(Atom::Var(var), origin, self.lists)).collect();
                 if params.is_none() {
                     let own: Vec<Var> = vars.iter().map(|&var| self.body.vars.push(self.body.vars[var])).collect();
-                    self.name_fields(loads, &own);
+                    self.name_fields(&arm.loads, &own);
                     params = Some(own.into());
                 }
             }
@@ -204,18 +230,4 @@ impl Chooser<'_> {
         }
         Labelled { label, params: params.unwrap_or_default(), body: arm.body }
     }
-}
-
-/// The arms that objects come to; `None` if one comes to none.
-fn arms_of(switch: &Switch, leaves: &Leaves) -> Option<Vec<Arm>> {
-    let mut arms: Vec<Arm> = Vec::new();
-    for &(object, tag) in &leaves.made {
-        let own = switch.arms.iter().find(|arm| arm.0 == tag).map(|arm| arm.1);
-        let body = own.or(switch.default)?;
-        match arms.iter_mut().find(|arm| arm.body == body) {
-            Some(arm) => arm.made.push(object),
-            None => arms.push(Arm { body, made: vec![object] }),
-        }
-    }
-    Some(arms)
 }
