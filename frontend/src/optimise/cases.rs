@@ -9,6 +9,10 @@ use crate::core::{
 use crate::limits::Meter;
 use crate::list::List;
 
+/// A choice with more branches and blocks than this isn't followed: else, each of many choices by what the one before
+/// has made would go through all of them.
+const SPINE_MAX: usize = 200;
+
 /// Chooses arms where objects would be made, everywhere in a function.
 pub(super) fn choose(function: &mut Function, lists: &mut TypeLists, meter: &Meter) {
     let order = function.node_ids(meter);
@@ -151,13 +155,16 @@ impl Chooser<'_> {
                 _ => return None,
             }
             leaves.spine.push(expr);
+            if leaves.spine.len() > SPINE_MAX {
+                return None;
+            }
         }
         (!leaves.objects.is_empty()).then_some(leaves)
     }
 
     /// The arms that objects come to, if each comes to one, and if nothing else is done with the object than to choose
-    /// by it and to load its fields. Loads stand in the arm of the field's tag, which may be the one for all other tags:
-    /// then no other objects come to it.
+    /// by it and to load its fields. Loads stand in the arm of the field's tag, which may be the one for all other
+    /// tags: then no other objects come to it.
     fn arms(&self, switch: &Switch, leaves: &Leaves, object: Option<Var>) -> Option<Vec<Arm>> {
         let loads: &[(ExprId, Field)] = match object {
             None => &[],
