@@ -518,7 +518,7 @@ fn what_reruns_allocate_counts_exactly() {
         least(mode, name, Limit::AllocatedBytes, |allocated_bytes| Limits { allocated_bytes, ..Limits::default() })
     };
     let (called, swept) = (bytes("main", Mode::Call), bytes("main", Mode::Gradient));
-    assert!(called > 1_000 && swept > 2 * called, "{called}, {swept}");
+    assert!(called > 200 && swept > 2 * called, "{called}, {swept}");
     // Here the tasks of forks have reruns of their own.
     assert!(bytes("ruled", Mode::Call) > 10_000 && bytes("ruled", Mode::Gradient) > 10_000);
 }

@@ -34,8 +34,9 @@ pub(crate) use analysis::sink_calls;
 const NODES_MAX: usize = 400;
 /// How many functions may be fused into one.
 const DEPTH_MAX: u32 = 8;
-/// Longer lists in the program are made.
+/// Longer lists in the program are made, and those whose elements are more values together.
 const LITERAL_MAX: usize = 16;
+const LITERAL_VALUES_MAX: usize = 64;
 /// So many nodes may be written for the elements of such a list, and for all in a program.
 const LITERAL_NODES_MAX: [usize; 2] = [1_200, 8_000];
 
@@ -187,7 +188,7 @@ impl Fuser<'_> {
         }
         let is_atom =
             |&head: &ExprId| matches!(exprs[head].kind, ExprKind::Var(_) | ExprKind::Real(_) | ExprKind::Int(_));
-        if !elements.iter().all(is_atom) {
+        if elements.len() > LITERAL_VALUES_MAX || !elements.iter().all(is_atom) {
             return None;
         }
         let of_element = elements.iter().take(element.unwrap_or(0));

@@ -194,7 +194,8 @@ fn what_a_closure_captures_has_a_bound() {
     let program = |captured: usize| {
         let lets: String = (0..captured).map(|n| format!("  let x{n} = sin (x * {n}.5) in\n")).collect();
         let sum: Vec<String> = (0..captured).map(|n| format!("x{n}")).collect();
-        format!("def f (x : Real) : Real =\n{lets}  foldr (\\y s -> y * ({}) + s) 0 [x]", sum.join(" + "))
+        let sum = sum.join(" + ");
+        format!("def f (x : Real) (ys : List Real) : Real =\n{lets}  foldr (\\y s -> y * ({sum}) + s) 0 ys")
     };
     module(&program(255));
     let errors = compile("test.dual", &program(256)).expect_err("an object has 255 fields").to_string();
