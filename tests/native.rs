@@ -100,6 +100,26 @@ fn examples_are_the_same_to_the_last_bit() {
 }
 
 #[test]
+fn products_of_zero_and_infinity_in_a_run_of_records_are_left_out() {
+    // Each element is a record of one segment, and native code goes from one to the next. Where x is 0, the slope of
+    // the root is infinite, and what flows back into it is 0: there the interpreter takes over, and hands back.
+    let text = b"def f (k : Real) (xs : List Real) : Real = fold (\\s x -> s * 0.5 + k * sqrt x) 1 xs";
+    let xs: Vec<Value> = (0..1_000).map(|n| Value::Real(f64::from(n % 7 % 3))).collect();
+    let gradient = |jit: Jit| {
+        let module = Module::load(&engine(jit), "f.dual", text).unwrap_or_else(|error| panic!("{error}"));
+        let function = module.function("f").expect("it is exported");
+        let found = (0..3).map(|_| function.value_and_grad(&[Value::Real(0.0), Value::Array(xs.clone())]).unwrap());
+        let found: Vec<(f64, Vec<Value>)> = found.collect();
+        assert!(jit == Jit::Off || module.compiled().iter().any(|code| code.kind == CodeKind::Adjoint));
+        assert!(found.iter().all(|again| *again == found[0]));
+        found[0].clone()
+    };
+    let expected = gradient(Jit::Off);
+    assert_eq!(expected.1[1], Value::Reals(vec![0.0; xs.len()]));
+    assert_eq!(gradient(Jit::Always), expected);
+}
+
+#[test]
 fn functions_that_are_written_out_are_the_same_to_the_last_bit() {
     // Native code writes them out where they are neither rare nor at an edge; in maps for two numbers at a time.
     let text = b"def exponentials (xs : Array Real) : Array Real = map exp xs

@@ -37,8 +37,10 @@ const DEPTH_MAX: u32 = 8;
 /// Longer lists in the program are made, and those whose elements are more values together.
 const LITERAL_MAX: usize = 16;
 const LITERAL_VALUES_MAX: usize = 64;
-/// So many nodes may be written for the elements of such a list, and for all in a program.
-const LITERAL_NODES_MAX: [usize; 2] = [1_200, 8_000];
+/// So many nodes may be written for the elements of such a list.
+const LITERAL_NODES_MAX: usize = 1_200;
+/// So many nodes may be written for those of all lists in a program.
+const ALL_LITERAL_NODES_MAX: usize = 8_000;
 
 /// The tags of lists.
 const EMPTY: u16 = 0;
@@ -57,7 +59,7 @@ pub(crate) fn fuse(program: &mut Program, meter: &Meter, mut done: impl FnMut(&F
         literals: HashMap::default(),
         makers: HashMap::default(),
         left: count,
-        literal_nodes_left: LITERAL_NODES_MAX[1],
+        literal_nodes_left: ALL_LITERAL_NODES_MAX,
     };
     let mut at = 0;
     while at < fuser.program.functions.len() && meter.go_on() {
@@ -131,26 +133,33 @@ impl Fuser<'_> {
                 continue;
             }
             let body = &self.program.functions[caller].body;
-            let (bindings, value) = match &body.exprs[arg].kind {
-                ExprKind::Block(bindings, value) => (bindings.clone(), *value),
-                _ => (Box::default(), arg),
+            let value = match body.exprs[arg].kind {
+                ExprKind::Block(_, value) => value,
+                _ => arg,
             };
-            let (producer, made_of) = match &body.exprs[value].kind {
-                ExprKind::Call(producer, made_of) => (*producer, made_of.to_vec()),
+            let (producer, mut made_of, is_literal) = match &body.exprs[value].kind {
+                ExprKind::Call(producer, made_of) => (*producer, made_of.to_vec(), false),
                 ExprKind::Construct(..) | ExprKind::Var(_) => match self.literal(caller, objects, value) {
-                    Some(literal) => literal,
+                    Some((producer, elements)) => (producer, elements, true),
                     None => continue,
                 },
                 _ => continue,
             };
             let Some(both) = self.together(consumer, at, producer) else { continue };
+            let exprs = &mut self.program.functions[caller].body.exprs;
+            if is_literal {
+                // The list has its elements still.
+                for element in &mut made_of {
+                    let atom = exprs[*element].clone();
+                    *element = exprs.push(atom);
+                }
+            }
             let others = args.iter().enumerate().filter(is_other).map(|(_, &other)| other);
             let call = ExprKind::Call(both, made_of.into_iter().chain(others).collect());
-            let exprs = &mut self.program.functions[caller].body.exprs;
-            if bindings.is_empty() {
+            let ExprKind::Block(bindings, _) = exprs[arg].kind.clone() else {
                 exprs[expr].kind = call;
                 return Some(expr);
-            }
+            };
             let Expr { types, origin, .. } = exprs[expr];
             let call = exprs.push(Expr { kind: call, types, origin });
             exprs[expr].kind = ExprKind::Block(bindings, call);
@@ -194,12 +203,6 @@ impl Fuser<'_> {
         let of_element = elements.iter().take(element.unwrap_or(0));
         let of_element: Vec<ValueType> = of_element.map(|&head| self.program.lists.get(exprs[head].types)[0]).collect();
         let element = self.program.lists.intern(&of_element);
-        let exprs = &mut self.program.functions[function].body.exprs;
-        let again = |head: ExprId| {
-            let node = exprs[head].clone();
-            exprs.push(node)
-        };
-        let elements = elements.into_iter().map(again).collect();
         Some((self.maker(types, element, len), elements))
     }
 
@@ -255,7 +258,7 @@ impl Fuser<'_> {
             None => self.left > 0,
             Some(len) => {
                 let nodes = self.program.functions[consumer].body.exprs.len();
-                nodes <= self.literal_nodes_left && nodes * len <= LITERAL_NODES_MAX[0]
+                nodes <= self.literal_nodes_left && nodes * len <= LITERAL_NODES_MAX
             }
         };
         let is_allowed = is_left && depth <= DEPTH_MAX && consumer != producer;

@@ -1,18 +1,14 @@
 //! Lists that are never made: what the generated code looks like, and that values, the order of sums and traps stay
 //! what they were.
 
-use dualvm_frontend::compile;
+#[path = "support/compiled.rs"]
+mod compiled;
+
+use compiled::compiled;
 use dualvm_vm::engine::{CallOptions, Config, Engine, Limits, Module, RunError};
 use dualvm_vm::isa::{Inst, Op};
-use dualvm_vm::module::ModuleDef;
 use dualvm_vm::trap::{Limit, TrapKind};
 use dualvm_vm::value::Value;
-
-fn compiled(text: &str) -> ModuleDef {
-    let module = compile("test.dual", text).unwrap_or_else(|errors| panic!("{errors}"));
-    assert!(dualvm_vm::verify::verify(&module).is_ok());
-    module
-}
 
 /// How often some instructions are in a program.
 fn counts<const N: usize>(text: &str, ops: [Op; N]) -> [usize; N] {

@@ -1,17 +1,13 @@
 //! First rounds that are done before the others: what the generated code looks like, and that values, traps, their
 //! order and the number of rounds stay what they were.
 
-use dualvm_frontend::compile;
+#[path = "support/compiled.rs"]
+mod compiled;
+
+use compiled::compiled;
 use dualvm_vm::engine::{Config, Engine, Module};
 use dualvm_vm::isa::{Inst, Op};
-use dualvm_vm::module::ModuleDef;
 use dualvm_vm::value::Value;
-
-fn compiled(text: &str) -> ModuleDef {
-    let module = compile("test.dual", text).unwrap_or_else(|errors| panic!("{errors}"));
-    assert!(dualvm_vm::verify::verify(&module).is_ok());
-    module
-}
 
 /// How often an instruction stands in a program.
 fn count(text: &str, op: Op) -> usize {

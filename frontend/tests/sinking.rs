@@ -1,16 +1,12 @@
 //! Arithmetic that waits for calls: what the generated code looks like, and that values and traps stay what they were.
 
-use dualvm_frontend::compile;
+#[path = "support/compiled.rs"]
+mod compiled;
+
+use compiled::compiled;
 use dualvm_vm::engine::{CallOptions, Config, Engine, Module};
 use dualvm_vm::isa::Op;
-use dualvm_vm::module::ModuleDef;
 use dualvm_vm::value::Value;
-
-fn compiled(text: &str) -> ModuleDef {
-    let module = compile("test.dual", text).unwrap_or_else(|errors| panic!("{errors}"));
-    assert!(dualvm_vm::verify::verify(&module).is_ok());
-    module
-}
 
 /// The calls and some instructions of the function `f`, in the order of the code.
 fn order(text: &str, ops: &[Op]) -> Vec<Op> {

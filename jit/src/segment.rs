@@ -46,11 +46,10 @@ pub(crate) fn write(emit: &mut Emit<'_>, segment: &SegmentCode) {
         any = Some(any.map_or(bits, |any| emit.b.ins().bor(any, bits)));
         registers.reals[segment.output(n)] = Some(emit.b.ins().bitcast(F64, MemFlagsData::new(), bits));
     }
-    if let Some(any) = any {
-        let magnitude = emit.b.ins().ishl_imm_u(any, 1);
-        let nothing = emit.is_zero(magnitude);
-        emit.branch_away(nothing, swept);
-    }
+    let any = any.unwrap_or_else(|| emit.int(0));
+    let magnitude = emit.b.ins().ishl_imm_u(any, 1);
+    let nothing = emit.is_zero(magnitude);
+    emit.branch_away(nothing, swept);
 
     for n in 0..layout.numbers.ints {
         let at = offset(layout.numbers.int(n));
@@ -81,7 +80,7 @@ pub(crate) fn write(emit: &mut Emit<'_>, segment: &SegmentCode) {
     }
     emit.b.ins().jump(swept, &[]);
 
-    // There is a record before: the first of a slab is a link.
+    // There is a record before: each stretch of a task's records begins with one that leads on.
     emit.enter(swept);
     let before = emit.plus(trailer, i64::from(offset(0)) - TRAILER_BYTES as i64);
     let other = emit.b.ins().load(I32, UNALIGNED, before, 0);

@@ -328,25 +328,29 @@ impl Grafter<'_> {
         node
     }
 
+    /// The appended jumps to the consumer's next iteration, with their arguments.
+    fn appended_jumps(&self, shift: Shift, repeat: &Repeat) -> Vec<(ExprId, Vec<ExprId>)> {
+        let label = shift.label(repeat.label);
+        let appended = (shift.exprs..shift.exprs + self.consumer.body.exprs.len()).map(ExprId::from_index);
+        let jump = |expr: ExprId| match &self.body.exprs[expr].kind {
+            ExprKind::Jump(to, args) if *to == label => {
+                let args = flat_args(&self.body, self.lists, args, repeat.params.len());
+                Some((expr, args.expect("the consumer was looked at")))
+            }
+            _ => None,
+        };
+        appended.filter_map(jump).collect()
+    }
+
     /// Makes the appended jumps to the consumer's next iteration calls of the consumer with the rest.
     fn begin_anew(&mut self, shift: Shift, call: ExprId, names: Option<&[Var]>) {
         let consumer = self.consumer;
         let ExprKind::Repeat(repeat) = &consumer.body.exprs[consumer.root].kind else { return };
-        let ExprKind::Values(firsts) = &consumer.body.exprs[repeat.init].kind else { return };
-        let old = shift.label(repeat.label);
-        for at in shift.exprs..shift.exprs + consumer.body.exprs.len() {
-            let expr = ExprId::from_index(at);
-            let Expr { kind: ExprKind::Jump(to, own), origin, .. } = &self.body.exprs[expr] else { continue };
-            if *to != old {
-                continue;
-            }
-            let origin = *origin;
-            let own = flat_args(&self.body, self.lists, own, repeat.params.len()).expect("the consumer was looked at");
+        for (expr, own) in self.appended_jumps(shift, repeat) {
+            let origin = self.body.exprs[expr].origin;
             let mut args = Vec::with_capacity(consumer.params.len());
             for (at, &param) in consumer.params.iter().enumerate() {
-                let begins =
-                    |first: &ExprId| matches!(consumer.body.exprs[*first].kind, ExprKind::Var(var) if var == param);
-                args.push(match firsts.iter().position(begins) {
+                args.push(match self.place_carried(repeat, param) {
                     _ if at == self.at => {
                         let rest = self.rest(call, names);
                         self.body.exprs.push(rest)
@@ -387,14 +391,7 @@ impl Grafter<'_> {
         let ExprKind::Repeat(repeat) = &self.consumer.body.exprs[self.consumer.root].kind else {
             unreachable!("only repetitions have a head")
         };
-        let old = shift.label(repeat.label);
-        for at in shift.exprs..shift.exprs + self.consumer.body.exprs.len() {
-            let expr = ExprId::from_index(at);
-            let ExprKind::Jump(to, own) = &self.body.exprs[expr].kind else { continue };
-            if *to != old {
-                continue;
-            }
-            let own = flat_args(&self.body, self.lists, own, repeat.params.len()).expect("the consumer was looked at");
+        for (expr, own) in self.appended_jumps(shift, repeat) {
             let others = own.iter().enumerate().filter(|&(place, _)| place != list).map(|(_, &arg)| arg);
             let origin = self.body.exprs[expr].origin;
             let handed = carried.iter().map(|&at| match names {
@@ -428,9 +425,14 @@ impl Grafter<'_> {
 
     /// The variable of a repetition that begins with a parameter, or else the parameter.
     fn carries(&self, repeat: &Repeat, param: Var) -> Var {
-        let ExprKind::Values(init) = &self.consumer.body.exprs[repeat.init].kind else { return param };
+        self.place_carried(repeat, param).map_or(param, |place| repeat.params[place])
+    }
+
+    /// The place of that variable among those of the repetition, if there is one.
+    fn place_carried(&self, repeat: &Repeat, param: Var) -> Option<usize> {
+        let ExprKind::Values(init) = &self.consumer.body.exprs[repeat.init].kind else { return None };
         let begins = |init: &ExprId| matches!(self.consumer.body.exprs[*init].kind, ExprKind::Var(var) if var == param);
-        init.iter().position(begins).map_or(param, |place| repeat.params[place])
+        init.iter().position(begins)
     }
 }
 
