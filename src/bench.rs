@@ -19,7 +19,7 @@ pub(crate) use cases::{SUITES, Suite, Tier, Unsound};
 pub(crate) use measure::Effort;
 pub(crate) use report::Report;
 
-use cases::{Case, Measure};
+use cases::{Case, Maker, Measure};
 
 /// How many threads a call uses.
 const THREADS: u64 = 1;
@@ -31,19 +31,42 @@ pub(crate) struct BenchError {
     pub(crate) cause: Unsound,
 }
 
-/// Checks and measures the cases of a suite, one after the other, each on all tiers side by side. `round` hears of each
+/// Which cases of a suite are measured.
+pub(crate) struct Selection(Vec<String>);
+
+impl Selection {
+    /// Those of these names; all, if there is none.
+    pub(crate) fn new(names: Vec<String>) -> Selection {
+        Selection(names)
+    }
+
+    fn is_all(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn has(&self, case: &str) -> bool {
+        self.is_all() || self.0.iter().any(|name| name == case)
+    }
+
+    /// How many of these cases are measured.
+    fn count(&self, cases: impl IntoIterator<Item = &'static str>) -> usize {
+        cases.into_iter().filter(|case| self.has(case)).count()
+    }
+}
+
+/// Checks and measures cases of a suite, one after the other, each on all tiers side by side. `round` hears of each
 /// round, with the name of the case; there are [`rounds`] of them.
 pub(crate) fn run(
     suite: &'static Suite,
+    only: &Selection,
     tiers: &[Tier],
     effort: &Effort,
     mut round: impl FnMut(&'static str),
 ) -> Result<Report, BenchError> {
     let engines: Vec<_> = tiers.iter().map(|tier| tier.engine()).collect();
     let mut rows = Vec::new();
-    for make in suite.cases {
+    for &Maker { name, make } in suite.cases.iter().filter(|maker| only.has(maker.name)) {
         let cases: Vec<Case> = engines.iter().map(make).collect();
-        let name = cases[0].name;
         let failed = |cause| BenchError { case: name, cause };
         let stats = cases.iter().map(Case::check).collect::<Result<Vec<_>, _>>().map_err(failed)?;
         // By hand it is the same whatever runs beside it.
@@ -59,7 +82,12 @@ pub(crate) fn run(
     Ok(Report { head, rows })
 }
 
+/// The names of a suite's cases.
+pub(crate) fn names(suite: &Suite) -> impl Iterator<Item = &'static str> {
+    suite.cases.iter().map(|maker| maker.name)
+}
+
 /// Rounds in a run of a suite.
-pub(crate) fn rounds(suite: &Suite, effort: &Effort) -> usize {
-    suite.cases.len() * effort.rounds
+pub(crate) fn rounds(suite: &Suite, only: &Selection, effort: &Effort) -> usize {
+    only.count(names(suite)) * effort.rounds
 }

@@ -188,7 +188,7 @@ fn assert_says_what_is_compiled(row: &Json) {
 #[test]
 fn latency_prints_what_is_compiled_by_mode() {
     let w = Workspace::new("bench_latency_compiled");
-    let text = w.stdout(&["bench", "--suite", "latency", "--quick", "--jit", "always"]);
+    let text = w.stdout(&["bench", "--suite", "latency", "--case", "newton,mult", "--quick", "--jit", "always"]);
     assert!(text.starts_with("suite latency: always native, 1 thread"), "{text}");
     let after = text.split("\nalways native: ").nth(1).unwrap_or_else(|| panic!("{text}"));
     let modes: Vec<&str> = after.lines().skip(2).filter_map(|line| line.split(' ').next()).collect();
@@ -374,11 +374,47 @@ fn derivatives_are_multiples_of_what_they_are_taken_of() {
         assert!(row["over"].is_string(), "{row}");
     }
     let w = Workspace::new("bench_derivatives_text");
-    let text = w.stdout(&["bench", "--suite", "derivatives", "--quick", "--jit", "auto"]);
+    let [case, other] = [CASES[1], CASES[7]];
+    let only = format!("{other},{case}");
+    let text = w.stdout(&["bench", "--suite", "derivatives", "--quick", "--jit", "auto", "--case", &only]);
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines[0].starts_with("suite derivatives: native, 1 thread, medians of 5 rounds"), "{text}");
-    assert!(lines[2..].iter().zip(CASES).all(|(line, case)| line.starts_with(case)), "{text}");
-    assert_eq!(lines.len(), 2 + CASES.len(), "{text}");
+    // In the order of the suite.
+    assert!(lines[2].starts_with(case) && lines[3].starts_with(other), "{text}");
+    assert_eq!(lines.len(), 4, "{text}");
+}
+
+#[test]
+fn cases_are_chosen_by_name_in_every_suite() {
+    let suites = [
+        ("table1", "dotprod", 2),
+        ("latency", "mult", 2),
+        ("parallel", "tree_sum", 1),
+        ("tiering", "spline", 2),
+        ("gradbench", "lse", 1),
+        ("derivatives", "checkpoints", 2),
+    ];
+    let w = Workspace::new("bench_cases");
+    for (suite, case, rows) in suites {
+        let flags = ["bench", "--suite", suite, "--quick", "--format", "json", "--case", case];
+        let threads = if suite == "parallel" { &["--threads", "1"][..] } else { &[] };
+        let report: Json = serde_json::from_str(&w.stdout(&[&flags[..], threads].concat())).expect("one JSON object");
+        let results = report["results"].as_array().expect("a list of results");
+        assert_eq!(cases_of(results), [case], "{suite}");
+        assert_eq!(results.len(), rows, "{suite}");
+        if suite == "parallel" {
+            assert_eq!(report["costs"], serde_json::json!([]));
+        }
+        let unknown = w.run(&["bench", "--suite", suite, "--case", &format!("{case},nope")]);
+        assert_eq!((unknown.code, unknown.stdout.as_str()), (Some(2), ""), "{unknown:#?}");
+        let message = format!("the suite {suite} has no case \"nope\"");
+        assert!(unknown.stderr.contains(&message) && unknown.stderr.contains(case), "{unknown:#?}");
+    }
+    // The mean of one ratio isn't shown.
+    let text = w.stdout(&["bench", "--suite", "gradbench", "--quick", "--case", "lse"]);
+    assert!(text.contains("suite gradbench") && !text.contains("geometric means"), "{text}");
+    let text = w.stdout(&["bench", "--suite", "parallel", "--quick", "--threads", "1", "--case", "tree_sum"]);
+    assert!(text.contains("work / span") && !text.contains("costs"), "{text}");
 }
 
 #[test]

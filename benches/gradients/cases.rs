@@ -62,8 +62,22 @@ impl fmt::Display for Tier {
 pub(crate) struct Suite {
     /// What `--suite` takes.
     pub(crate) name: &'static str,
-    /// Each makes a case for an engine; in the order of the report.
-    pub(crate) cases: &'static [fn(&Engine) -> Case],
+    /// In the order of the report.
+    pub(crate) cases: &'static [Maker],
+}
+
+/// What makes a case for an engine.
+pub(crate) struct Maker {
+    /// The name of the case.
+    pub(crate) name: &'static str,
+    pub(crate) make: fn(&Engine) -> Case,
+}
+
+/// Cases by the functions that make them, which are called as they are.
+macro_rules! cases {
+    ($($name:ident),+ $(,)?) => {
+        &[$(Maker { name: stringify!($name), make: $name }),+]
+    };
 }
 
 /// All suites.
@@ -72,7 +86,7 @@ pub(crate) const SUITES: [Suite; 3] = [
     // the same with arrays stands before it.
     Suite {
         name: "table1",
-        cases: &[
+        cases: cases![
             mult,
             mult_typed,
             mult_flat,
@@ -86,11 +100,11 @@ pub(crate) const SUITES: [Suite; 3] = [
         ],
     },
     // Programs of numbers and arrays.
-    Suite { name: "core", cases: &[mult, dotprod, summatvec, rosenbrock, newton, newton_sweep, spring] },
+    Suite { name: "core", cases: cases![mult, dotprod, summatvec, rosenbrock, newton, newton_sweep, spring] },
     // Programs that show what the code of a run is worth: long loops, branches, large data, and the smallest call.
     Suite {
         name: "native",
-        cases: &[
+        cases: cases![
             particles,
             rotations,
             neural,

@@ -4,6 +4,7 @@
 //! Times are those of runs by the engine's own clock, without the conversion of arguments and results; of sparse
 //! matrices, and of what they are compared with, those of whole calls.
 
+use super::Selection;
 use super::cases::{Tier, Unsound, near, neural_args, particles_args, ramp, reals, rosenbrock_args};
 use super::measure::{Effort, medians};
 use super::report::{Head, align, ratio, time};
@@ -209,19 +210,25 @@ impl Row {
 }
 
 /// Rounds in a run of the suite on so many tiers.
-pub(crate) fn rounds(tiers: usize) -> usize {
-    tiers * SUBJECTS.iter().map(|subject| subject.cases.len()).sum::<usize>()
+pub(crate) fn rounds(only: &Selection, tiers: usize) -> usize {
+    tiers * only.count(names())
 }
 
-/// Checks and measures all cases. `round` hears of each, with its name. An error comes with the case's name.
+/// The names of the cases.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    SUBJECTS.iter().flat_map(|subject| subject.cases).map(|case| case.name)
+}
+
+/// Checks and measures cases. `round` hears of each, with its name. An error comes with the case's name.
 pub(crate) fn run(
+    only: &Selection,
     tiers: &[Tier],
     effort: &Effort,
     mut round: impl FnMut(&'static str),
 ) -> Result<Report, (&'static str, Unsound)> {
     let mut rows = Vec::new();
     for subject in &SUBJECTS {
-        for case in subject.cases {
+        for case in subject.cases.iter().filter(|case| only.has(case.name)) {
             for &tier in tiers {
                 rows.push(row(subject, case, tier, effort).map_err(|error| (case.name, error))?);
                 round(case.name);

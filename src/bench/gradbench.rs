@@ -7,6 +7,7 @@
 mod hand;
 mod report;
 
+use super::Selection;
 use super::cases::Tier;
 use super::measure::{self, Effort};
 use crate::gradbench::{Evals, NoAnswer, Prepared, reals};
@@ -103,6 +104,7 @@ const CASES: [Case; 9] = [
 
 /// How much is measured.
 pub(crate) struct Plan {
+    only: Selection,
     tiers: Vec<Tier>,
     /// As many of `SIZES`.
     sizes: usize,
@@ -114,16 +116,21 @@ pub(crate) struct Plan {
 
 impl Plan {
     /// A quick one is of the small sizes only.
-    pub(crate) fn new(tiers: Vec<Tier>, quick: bool) -> Plan {
+    pub(crate) fn new(only: Selection, tiers: Vec<Tier>, quick: bool) -> Plan {
         match quick {
-            true => Plan { tiers, sizes: 1, effort: Effort::QUICK, row: Duration::from_millis(300) },
-            false => Plan { tiers, sizes: 2, effort: Effort::FULL, row: Duration::from_secs(10) },
+            true => Plan { only, tiers, sizes: 1, effort: Effort::QUICK, row: Duration::from_millis(300) },
+            false => Plan { only, tiers, sizes: 2, effort: Effort::FULL, row: Duration::from_secs(10) },
         }
     }
 
     pub(crate) fn rows(&self) -> usize {
-        CASES.len() * self.sizes
+        self.only.count(names()) * self.sizes
     }
+}
+
+/// The names of the evals.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    CASES.iter().map(|case| case.eval)
 }
 
 /// Fewer samples have no median that is worth the name.
@@ -172,10 +179,10 @@ impl From<Error> for Unsound {
     }
 }
 
-/// Checks and measures all evals. `row` hears of each row, with the eval's name. An error comes with the eval's name.
+/// Checks and measures evals. `row` hears of each row, with the eval's name. An error comes with the eval's name.
 pub(crate) fn run(plan: &Plan, mut row: impl FnMut(&'static str)) -> Result<Report, (&'static str, Unsound)> {
     let mut rows = Vec::new();
-    for case in &CASES {
+    for case in CASES.iter().filter(|case| plan.only.has(case.eval)) {
         for (size, make) in SIZES.iter().zip(&case.sizes).take(plan.sizes) {
             let measured = measure(plan, case, size, &*make()).map_err(|error| (case.eval, error))?;
             rows.push(measured);

@@ -3,6 +3,7 @@
 //! code on the way is listed by function and mode. Then the same in a process of its own, where nothing was ever used:
 //! no memory, no code, no table.
 
+use super::Selection;
 use super::cases::Tier;
 use super::measure::{Effort, median};
 use super::report::{Head, align, time};
@@ -187,19 +188,20 @@ impl Samples {
 }
 
 /// Rounds in a run of the suite.
-pub(crate) fn rounds(effort: &Effort) -> usize {
-    PROGRAMS.len() * effort.rounds
+pub(crate) fn rounds(only: &Selection, effort: &Effort) -> usize {
+    only.count(names()) * effort.rounds
 }
 
-/// Measures all programs on all tiers. `round` hears of each round, with the program's name. An error comes with the
+/// Measures programs on all tiers. `round` hears of each round, with the program's name. An error comes with the
 /// program's name.
 pub(crate) fn run(
+    only: &Selection,
     tiers: &[Tier],
     effort: &Effort,
     mut round: impl FnMut(&'static str),
 ) -> Result<Report, (&'static str, Unsound)> {
     let mut rows = Vec::new();
-    for program in &PROGRAMS {
+    for program in PROGRAMS.iter().filter(|program| only.has(program.name)) {
         let failed = |error| (program.name, error);
         for &tier in tiers {
             start(program, tier).map_err(|error| failed(error.into()))?;
@@ -230,7 +232,7 @@ struct Start {
 }
 
 /// The names of the programs.
-pub(crate) fn names_of_programs() -> impl Iterator<Item = &'static str> {
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     PROGRAMS.iter().map(|program| program.name)
 }
 

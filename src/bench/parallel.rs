@@ -7,6 +7,7 @@
 mod costs;
 mod report;
 
+use super::Selection;
 use super::cases::{SMALL, TOLERANCE, Tier, reals};
 use super::measure::{self, Effort};
 use dualvm::{CallOptions, Engine, Error, Function, Module, Stats, Value};
@@ -118,6 +119,7 @@ impl fmt::Display for Unsound {
 
 /// How the suite is run.
 pub(crate) struct Plan {
+    only: Selection,
     pub(crate) tiers: Vec<Tier>,
     /// Numbers of threads; not empty, and none is 0.
     pub(crate) threads: Vec<usize>,
@@ -127,7 +129,7 @@ pub(crate) struct Plan {
 
 impl Plan {
     /// A plan of fewer rounds than other suites have: the programs are large.
-    pub(crate) fn new(tiers: Vec<Tier>, threads: &[usize], quick: bool) -> Plan {
+    pub(crate) fn new(only: Selection, tiers: Vec<Tier>, threads: &[usize], quick: bool) -> Plan {
         let (scale, effort) = if quick { (Scale::Small, Effort::QUICK) } else { (Scale::Full, Effort::FULL) };
         let mut counts = Vec::new();
         for &count in threads {
@@ -136,12 +138,14 @@ impl Plan {
                 counts.push(count);
             }
         }
-        Plan { tiers, threads: counts, scale, effort: Effort { rounds: effort.rounds.div_ceil(3).max(3), ..effort } }
+        let effort = Effort { rounds: effort.rounds.div_ceil(3).max(3), ..effort };
+        Plan { only, tiers, threads: counts, scale, effort }
     }
 
     /// How often [`run`] calls its `round`.
     pub(crate) fn rounds(&self) -> usize {
-        (PROGRAMS.len() + costs::TIMED) * self.effort.rounds
+        let costs = if self.only.is_all() { costs::TIMED } else { 0 };
+        (self.only.count(names()) + costs) * self.effort.rounds
     }
 
     /// An engine for each number of threads.
@@ -219,15 +223,20 @@ struct Row {
     parallel: Vec<(Times, Stats)>,
 }
 
-/// Checks and measures all programs, and the costs. `round` hears of each round, with the name of what is measured. An
-/// error comes with the name.
+/// The names of the programs.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    PROGRAMS.iter().map(|program| program.name)
+}
+
+/// Checks and measures programs; the costs as well, if these are all. `round` hears of each round, with the name of
+/// what is measured. An error comes with the name.
 pub(crate) fn run(plan: &Plan, mut round: impl FnMut(&'static str)) -> Result<Report<'_>, (&'static str, Unsound)> {
     let mut rows = Vec::new();
-    for program in &PROGRAMS {
+    for program in PROGRAMS.iter().filter(|program| plan.only.has(program.name)) {
         let measured = measure_program(plan, program, || round(program.name));
         rows.extend(measured.map_err(|error| (program.name, error))?);
     }
-    let costs = costs::measure(plan, &mut round)?;
+    let costs = if plan.only.is_all() { costs::measure(plan, &mut round)? } else { Vec::new() };
     Ok(Report { plan, rows, costs })
 }
 

@@ -5,6 +5,7 @@
 mod data;
 mod programs;
 
+use super::Selection;
 use super::cases::Tier;
 use super::measure::{Effort, median};
 use super::report::{align, time};
@@ -77,14 +78,23 @@ impl Row {
 }
 
 /// Rounds in a run of the suite.
-pub(crate) fn rounds() -> usize {
-    PROGRAMS.len()
+pub(crate) fn rounds(only: &Selection) -> usize {
+    only.count(names())
 }
 
-/// Measures all programs. `round` hears of each, with its name. An error comes with the program's name.
-pub(crate) fn run(effort: &Effort, mut round: impl FnMut(&'static str)) -> Result<Report, (&'static str, Error)> {
+/// The names of the programs.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    PROGRAMS.iter().map(|program| program.name)
+}
+
+/// Measures programs. `round` hears of each, with its name. An error comes with the program's name.
+pub(crate) fn run(
+    only: &Selection,
+    effort: &Effort,
+    mut round: impl FnMut(&'static str),
+) -> Result<Report, (&'static str, Error)> {
     let mut rows = Vec::new();
-    for program in PROGRAMS {
+    for program in PROGRAMS.iter().filter(|program| only.has(program.name)) {
         let failed = |error| (program.name, error);
         let compiled = frontend::compile_program(program.name, program.source);
         let module = compiled.map_err(|error| failed(ErrorKind::Source(error).into()))?.module;

@@ -3,7 +3,9 @@
 use super::failure::{Failure, Outcome};
 use super::native::When;
 use super::{output, threads};
-use crate::bench::{self, Effort, SUITES, Suite, Tier, Unsound, derivatives, gradbench, latency, parallel, tiering};
+use crate::bench::{
+    self, Effort, SUITES, Selection, Suite, Tier, Unsound, derivatives, gradbench, latency, parallel, tiering,
+};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -45,6 +47,8 @@ The suite derivatives compares runs with runs: a jvp with the value, a product w
 Hessian with as many products as it has rows, a gradient of a gradient with that one, and a gradient of a loop in
 checkpoints with that of the loop; with the project's targets.
 
+--case measures only some cases of a suite, by their names in its report; parallel leaves out what tasks cost then.
+
 In JSON, there is a result for each case and tier (parallel: and number of threads; gradbench: and size). Times are in
 nanoseconds; tape_bytes, records and slots are those of one gradient; compiled counts pieces of native code; ops counts
 the operations on reals in one run of the program, by its text: + - * /, negation, powers, min, max and elementary
@@ -59,6 +63,9 @@ pub(crate) struct Bench {
     /// Which programs
     #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(suites()))]
     suite: String,
+    /// Only these cases of the suite, with commas between them
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    case: Vec<String>,
     /// When code is compiled; several with commas between them are measured side by side [default: off,auto; in the
     /// suites parallel and gradbench: auto]
     #[arg(long, value_enum, value_name = "WHEN", value_delimiter = ',')]
@@ -73,7 +80,7 @@ pub(crate) struct Bench {
     #[arg(long)]
     quick: bool,
     /// Measure one program of the suite latency once: what that suite starts processes with
-    #[arg(long, hide = true, value_name = "PROGRAM", value_parser = PossibleValuesParser::new(latency::names_of_programs()))]
+    #[arg(long, hide = true, value_name = "PROGRAM", value_parser = PossibleValuesParser::new(latency::names()))]
     once: Option<String>,
 }
 
@@ -102,9 +109,10 @@ pub(crate) fn bench(flags: &Bench) -> Outcome {
         let line = latency::once(program, tiers[0]).map_err(|error| Failure::Trap(format!("{program}: {error}")))?;
         return output::with_stdout(|out| writeln!(out, "{line}"));
     }
+    let only = only(flags)?;
     if is_parallel {
         let threads = if flags.threads.is_empty() { &[1, 0] } else { &flags.threads[..] };
-        let plan = parallel::Plan::new(tiers, threads, flags.quick);
+        let plan = parallel::Plan::new(only, tiers, threads, flags.quick);
         return write(flags.format, &on_threads(&plan)?);
     }
     if !flags.threads.is_empty() {
@@ -123,17 +131,36 @@ pub(crate) fn bench(flags: &Bench) -> Outcome {
                 "leave it out",
             ));
         }
-        return write(flags.format, &first_calls(&effort)?);
+        return write(flags.format, &first_calls(&only, &effort)?);
     }
     if is_gradbench {
-        return write(flags.format, &evals(&gradbench::Plan::new(tiers, flags.quick))?);
+        return write(flags.format, &evals(&gradbench::Plan::new(only, tiers, flags.quick))?);
     }
     if flags.suite == derivatives::NAME {
-        return write(flags.format, &multiples(&tiers, &effort)?);
+        return write(flags.format, &multiples(&only, &tiers, &effort)?);
     }
     match SUITES.iter().find(|suite| suite.name == flags.suite) {
-        Some(suite) => write(flags.format, &programs(suite, &tiers, &effort)?),
-        None => write(flags.format, &first_runs(&tiers, &effort)?),
+        Some(suite) => write(flags.format, &programs(suite, &only, &tiers, &effort)?),
+        None => write(flags.format, &first_runs(&only, &tiers, &effort)?),
+    }
+}
+
+/// The cases that the flag names, all of which the suite has.
+fn only(flags: &Bench) -> Result<Selection, Failure> {
+    let names: Vec<&str> = match flags.suite.as_str() {
+        latency::NAME => latency::names().collect(),
+        parallel::NAME => parallel::names().collect(),
+        tiering::NAME => tiering::names().collect(),
+        gradbench::NAME => gradbench::names().collect(),
+        derivatives::NAME => derivatives::names().collect(),
+        other => SUITES.iter().filter(|suite| suite.name == other).flat_map(bench::names).collect(),
+    };
+    match flags.case.iter().find(|case| !names.contains(&case.as_str())) {
+        None => Ok(Selection::new(flags.case.clone())),
+        Some(unknown) => Err(Failure::bad_input(
+            format_args!("the suite {} has no case {unknown:?}", flags.suite),
+            format_args!("its cases: {}", names.join(", ")),
+        )),
     }
 }
 
@@ -154,9 +181,14 @@ fn tiers(jit: &[When]) -> Vec<Tier> {
 }
 
 /// Programs beside the same by hand.
-fn programs(suite: &'static Suite, tiers: &[Tier], effort: &Effort) -> Result<bench::Report, Failure> {
-    let bar = bar(bench::rounds(suite, effort));
-    let report = bench::run(suite, tiers, effort, |case| advance(&bar, case));
+fn programs(
+    suite: &'static Suite,
+    only: &Selection,
+    tiers: &[Tier],
+    effort: &Effort,
+) -> Result<bench::Report, Failure> {
+    let bar = bar(bench::rounds(suite, only, effort));
+    let report = bench::run(suite, only, tiers, effort, |case| advance(&bar, case));
     bar.finish_and_clear();
     report.map_err(|error| match error.cause {
         Unsound::Call(cause) => Failure::Trap(format!("{}: {cause}", error.case)),
@@ -165,17 +197,17 @@ fn programs(suite: &'static Suite, tiers: &[Tier], effort: &Effort) -> Result<be
 }
 
 /// First calls, in engines that have seen nothing.
-fn first_calls(effort: &Effort) -> Result<tiering::Report, Failure> {
-    let bar = bar(tiering::rounds());
-    let report = tiering::run(effort, |program| advance(&bar, program));
+fn first_calls(only: &Selection, effort: &Effort) -> Result<tiering::Report, Failure> {
+    let bar = bar(tiering::rounds(only));
+    let report = tiering::run(only, effort, |program| advance(&bar, program));
     bar.finish_and_clear();
     report.map_err(|(program, error)| Failure::Trap(format!("{program}: {error}")))
 }
 
 /// From source to value and gradient.
-fn first_runs(tiers: &[Tier], effort: &Effort) -> Result<latency::Report, Failure> {
-    let bar = bar(latency::rounds(effort));
-    let report = latency::run(tiers, effort, |program| advance(&bar, program));
+fn first_runs(only: &Selection, tiers: &[Tier], effort: &Effort) -> Result<latency::Report, Failure> {
+    let bar = bar(latency::rounds(only, effort));
+    let report = latency::run(only, tiers, effort, |program| advance(&bar, program));
     bar.finish_and_clear();
     report.map_err(|(program, error)| match error {
         latency::Unsound::Call(error) => Failure::Trap(format!("{program}: {error}")),
@@ -197,9 +229,9 @@ fn on_threads(plan: &parallel::Plan) -> Result<parallel::Report<'_>, Failure> {
 }
 
 /// What other derivatives than gradients cost.
-fn multiples(tiers: &[Tier], effort: &Effort) -> Result<derivatives::Report, Failure> {
-    let bar = bar(derivatives::rounds(tiers.len()));
-    let report = derivatives::run(tiers, effort, |case| advance(&bar, case));
+fn multiples(only: &Selection, tiers: &[Tier], effort: &Effort) -> Result<derivatives::Report, Failure> {
+    let bar = bar(derivatives::rounds(only, tiers.len()));
+    let report = derivatives::run(only, tiers, effort, |case| advance(&bar, case));
     bar.finish_and_clear();
     report.map_err(|(case, error)| match error {
         Unsound::Call(cause) => Failure::Trap(format!("{case}: {cause}")),

@@ -97,6 +97,9 @@ impl fmt::Display for Report<'_> {
         self.times(f)?;
         writeln!(f, "\ntasks; work / span: how many threads the gradient can keep busy; peak: of adjoints, in bytes")?;
         self.counts(f)?;
+        if self.costs.is_empty() {
+            return Ok(());
+        }
         writeln!(f, "\ncosts ({})", costs::tier(self.plan))?;
         self.costs(f)
     }
