@@ -191,7 +191,7 @@ fn comments_may_stand_anywhere() {
             parts.flat_map(|(at, part)| [comment(at).unwrap_or_default(), *part]).collect::<String>()
         };
         // One at a place, for some places, and one at some places each.
-        for _ in 0..40 {
+        for _ in 0..20 {
             let (at, comment) = (places[dice.usize(..places.len())], COMMENTS[dice.usize(..COMMENTS.len())]);
             accepted += usize::from(checked(&with(&mut |place| (place == at).then_some(comment))).is_some());
         }
@@ -205,7 +205,7 @@ fn comments_may_stand_anywhere() {
             accepted += usize::from(checked(&with(&mut some)).is_some());
         }
     }
-    assert!(accepted > 4_000, "only {accepted} programs were formatted");
+    assert!(accepted > 2_000, "only {accepted} programs were formatted");
 }
 
 #[test]
@@ -228,7 +228,7 @@ fn the_formatter_obeys_limits() {
 /// Deep, long and wide programs take time in proportion to their length.
 #[test]
 fn the_formatter_takes_linear_time() {
-    let n = 100_000;
+    let n = 50_000;
     let deep = 900;
     let programs = [
         format!("def f (x : Real) = {}x", "x + ".repeat(n)),

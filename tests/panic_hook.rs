@@ -12,7 +12,7 @@ use support::{from_environment, unexpected};
 #[test]
 fn the_panic_hook_stays_the_hosts_and_is_not_called() {
     let hook = HostHook::set();
-    let mutants = from_environment("DUALVM_SEEDS").unwrap_or(200);
+    let mutants = from_environment("DUALVM_SEEDS").unwrap_or(100);
     let count = unexpected::run_all(mutants, &Watchdog::new(), &mut Engines::all());
     hook.check();
     assert!(count.unwrap_or_else(|error| panic!("{error}")) > 200);

@@ -136,7 +136,7 @@ fn parallel_programs_agree_with_the_reference() {
 #[test]
 fn damaged_modules_are_refused_or_run_alike() {
     let first = from_environment("DUALVM_FIRST_SEED").unwrap_or(0);
-    let seeds = from_environment("DUALVM_SEEDS").unwrap_or(150);
+    let seeds = from_environment("DUALVM_SEEDS").unwrap_or(90);
     let corpus = std::env::var_os("DUALVM_CORPUS").map(std::path::PathBuf::from);
     let mut engines = Engines::new();
     let (mut run, mut refused) = (0, 0);
