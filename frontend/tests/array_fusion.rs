@@ -120,6 +120,79 @@ fn counts_below_zero_are_zero() {
 }
 
 #[test]
+fn sums_within_sums_have_counts_of_their_own() {
+    // The inner count is the outer index, which gets another name in the same round.
+    for (text, value) in [
+        ("def f (n : Int) : Int = sum [| sum [| i for i < k |] for k < n |]", 10),
+        ("def f (n : Int) : Int = product [| 1 + sum [| i for i < k |] for k < n |]", 2 * 4 * 7),
+        ("def f (n : Int) : Int = sum [| sum [| sum [| i + j for i < j |] for j < k |] for k < n |]", 25),
+        ("def f (n : Int) : Int = sum (build n (\\k -> fold (+) 0 (build k (\\i -> i * k))))", 35),
+        ("def f (n : Int) : Int = sum [| sum [| i for i < k + 0 |] + sum [| k for i in 0 .. k |] for k < n |]", 40),
+        // The first element is a copy that reads the outer index.
+        ("def f (n : Int) : Int = sum [| minimum [| i - k for i < k + 1 |] for k < n |]", -10),
+        ("def g (k : Int) : Int = sum [| i for i < k |] def f (n : Int) : Int = sum [| g k for k < n |]", 10),
+    ] {
+        assert_eq!(built(text), 0, "{text}");
+        assert_eq!(run(text, &[Value::Int(5)]), Ok(Value::Int(value)), "{text}");
+        assert_eq!(run(text, &[Value::Int(0)]), Ok(Value::Int(i64::from(text.contains("product")))), "{text}");
+    }
+    let text = "def f (xs : Array Real) : Real =
+        sum [| sum [| (xs[i] - xs[k]) ^ 2 for i < k |] for k < length xs |]";
+    assert_eq!(built(text), 0);
+    assert_eq!(gradient(text, &[reals(&[1.0, 2.0, 4.0])]), (Value::Real(14.0), reals(&[-8.0, -2.0, 10.0])));
+}
+
+#[test]
+fn builders_may_count_from_elsewhere() {
+    let value = |text: &str, args: &[i64]| {
+        let args: Vec<Value> = args.iter().map(|&arg| Value::Int(arg)).collect();
+        run(text, &args)
+    };
+    let text = "def f (n : Int) : Int = let a = [| i * i for i in 2 .. n |] in 100 * length a + sum a";
+    assert_eq!(built(text), 0);
+    for (n, expected) in [(5, 329), (3, 104), (2, 0), (1, 0), (-7, 0), (i64::MIN, 0)] {
+        assert_eq!(value(text, &[n]), Ok(Value::Int(expected)), "{n}");
+    }
+    let text = "def f (n : Int) : Int = sum [| sum [| i * j for j in i + 1 .. n |] for i < n |]";
+    assert_eq!(built(text), 0);
+    assert_eq!(value(text, &[4]), Ok(Value::Int(11)));
+    let text = "def f (n : Int) : Int = minimum [| 10 - i for i in 1 .. n |]";
+    assert_eq!(built(text), 0);
+    assert_eq!(value(text, &[4]), Ok(Value::Int(7)));
+    assert!(value(text, &[1]).expect_err("there is none").contains("empty"));
+    // Of what may begin below 0, nobody knows whether an integer can count it.
+    let text = "def f (m : Int) (n : Int) : Int = sum [| i for i in m .. n |]";
+    assert_eq!(built(text), 1);
+    assert_eq!(value(text, &[-3, 3]), Ok(Value::Int(-3)));
+    let text = "def f (m : Int) (n : Int) : Int =
+        let () = assert (0 <= m) \"negative\" in sum [| i for i in m .. n |]";
+    assert_eq!(built(text), 0);
+    assert_eq!(value(text, &[2, 5]), Ok(Value::Int(9)));
+    assert_eq!(value(text, &[i64::MAX, i64::MIN]), Ok(Value::Int(0)));
+    assert!(value(text, &[-1, 5]).expect_err("it asserts").contains("negative"));
+    // Slices.
+    let text = "def f (a : Array Real) (from : Int) (to : Int) : Real = sum a[from .. to]";
+    assert_eq!(built(text), 0);
+    let a = reals(&[1.0, 2.0, 4.0, 8.0]);
+    assert_eq!(run(text, &[a.clone(), Value::Int(1), Value::Int(3)]), Ok(Value::Real(6.0)));
+    traps_with(text, &[a.clone(), Value::Int(2), Value::Int(5)], "the range 2 .. 5 is out of bounds of 4 elements");
+    let text = "def f (a : Array Real) : Real = sum [| mean a[i .. i + 2] ^ 2 for i < length a - 2 |]";
+    assert_eq!(built(text), 0);
+    assert_eq!(gradient(text, &[a]), (Value::Real(2.25 + 9.0), reals(&[1.5, 4.5, 3.0, 0.0])));
+    // What is read at the same place in a round is no other contribution to it, if it is the same place.
+    for (from, expected) in [("0", 0), ("1", 1)] {
+        let text = format!(
+            "def f (a : Array Real) : Real = let b = [| exp a[i] for i in {from} .. length a |] in
+             loop s = 0.0 for i < length b do s + b[i] * a[i]"
+        );
+        assert_eq!(built(&text), expected, "{text}");
+    }
+    let text = "def f (a : Array Real) : Real = let b = [| exp a[i] for i in 1 .. length a |] in
+        loop s = 0.0 for i < length b do s + b[i] * a[i + 1]";
+    assert_eq!(built(text), 0);
+}
+
+#[test]
 fn an_array_that_is_used_otherwise_is_made() {
     let made = |body: &str| {
         let text = format!("def f (a : Array Real) (n : Int) : Real = let b = map exp a in {body}");
@@ -231,6 +304,12 @@ fn contributions_to_a_derivative_come_in_the_same_order() {
         let b = [| 1.0, 2.0 |] in
         let c = map exp a in loop s = 0.0 for i < length c do s + c[i] * b[i / 2]";
     assert_eq!(built(text), 0);
+    // A row that is read where the array is isn't the array.
+    let text = "def f (a : Array (Array Real)) (n : Int) : Real = sum [| a[i][0] for i < n |]";
+    assert_eq!(built(text), 0);
+    let text = "def f (a : Array (Array Real)) (b : Array (Array Real)) (n : Int) : Array (Array Real) =
+        [| [| sum [| a[i][k] * b[k][j] for k < n |] for j < n |] for i < n |]";
+    assert_eq!(built(text), 2);
     // Rows of which nobody knows whether they are the same.
     let text = "def f (rows : Array (Array Real)) : Real =
         let c = map exp rows[0] in loop s = 0.0 for i < length c do s + c[i] * rows[1][0]";

@@ -2,11 +2,12 @@
 //!
 //! `sum_array (zip_array (*) xs ys)` is, once it was inlined, a builder that counts from 0 and a loop that counts up to
 //! the array's length and reads one element per iteration. The expression for the element takes the place of the read,
-//! and the builder's count that of the length. A loop that begins with the first element and counts from 1, as that of
-//! `minimum_array` does, gets a copy of a small expression before it. A builder of which the first round was taken out
-//! (`peel.rs`) has an expression for the first element, which goes there instead. A loop may also read at a constant
-//! distance from its index, if that is always inside of the array: there, the builder's index is bound to the loop's
-//! with the distance added.
+//! and the builder's count that of the length. A builder may count from another integer, if that is known to be at
+//! least 0, so that no count is too large for an integer. A loop that begins with the first element and counts from 1,
+//! as that of `minimum_array` does, gets a copy of a small expression before it. A builder of which the first round was
+//! taken out (`peel.rs`) has an expression for the first element, which goes there instead. A loop may also read at a
+//! constant distance from its index, if that is always inside of the array: there, the builder's index is bound to the
+//! loop's with the distance added.
 //!
 //! The elements are computed and combined in the order in which they were before. What changes is when: the expression
 //! for an element comes after what stands between builder and loop, and after what the loop did with the elements
@@ -28,7 +29,7 @@ mod facts;
 mod survey;
 
 use super::copies;
-use crate::core::{Atom, Binding, Body, Expr, ExprId, ExprKind, Function, Origin, TypeLists, Var};
+use crate::core::{Atom, Binding, Body, Expr, ExprId, ExprKind, Function, Origin, Range, TypeLists, Var};
 use crate::hash::{HashMap, HashSet};
 use crate::limits::{Count, Meter};
 use crate::list::List;
@@ -142,6 +143,10 @@ fn fusion<'s>(survey: &'s Survey, body: &Body, made: &'s Made, meter: &Meter) ->
         }
     }
     let (at, array) = (collect.range.index, made.array);
+    let shift = match body.exprs[collect.range.from].kind {
+        ExprKind::Int(from) => shift.checked_add(from),
+        _ => None,
+    };
     let mut moved =
         elements().map(|element| Moved { survey, body, element, at, array, made: after, index, shift, meter });
     moved.all(|moved| moved.keeps_sums(to)).then_some(Fusion { made, first, each: Some((each, repeat, index)) })
@@ -157,9 +162,10 @@ struct Moved<'m> {
     /// The array, and where it is there.
     array: Var,
     made: Place,
-    /// The loop's index, and what is added to it where the array is read.
+    /// The loop's index, and what is added to it where the array is read, and to that for the builder's, if it is
+    /// known.
     index: Var,
-    shift: i64,
+    shift: Option<i64>,
     meter: &'m Meter,
 }
 
@@ -196,15 +202,16 @@ impl Moved<'_> {
     /// Whether a load in the element and another one are never of the same number, or only in the same iteration.
     fn are_apart(&self, own: Load, other: Load) -> bool {
         match (own, other) {
+            // What only the array has, or one that was made since, the element can't load.
+            (_, Load::Cell(Some(array), _)) if self.is_made_since(array) => true,
             (Load::Cell(..), Load::Field) | (Load::Field, Load::Cell(..)) => true,
             (Load::Cell(a, i), Load::Cell(b, j)) => {
                 let is_same_place = i.zip(j).is_some_and(|((i, by), (j, other_by))| {
-                    i == self.at && j == self.index && by.checked_add(self.shift) == Some(other_by)
+                    let shifted = self.shift.and_then(|shift| by.checked_add(shift));
+                    i == self.at && j == self.index && shifted == Some(other_by)
                 });
                 is_same_place || a.zip(b).is_some_and(|(a, b)| self.are_different(a, b))
             }
-            // What nothing but the array has is of no concern.
-            (_, Load::Cell(Some(array), _)) => self.is_made_since(array),
             _ => false,
         }
     }
@@ -218,9 +225,6 @@ impl Moved<'_> {
     fn are_different(&self, own: Var, other: Var) -> bool {
         let [own_origin, other_origin] = [own, other].map(|var| self.survey.origins[var]);
         let [own_place, other_place] = [own, other].map(|var| self.survey.bound[var]);
-        if self.is_made_since(other) {
-            return true;
-        }
         match (own_origin, other_origin) {
             _ if own == other => false,
             (Provenance::Fresh, Provenance::Fresh) => true,
@@ -245,19 +249,22 @@ struct Fuser<'f> {
 impl Fuser<'_> {
     fn all(&mut self, chosen: &[Fusion]) {
         // Lengths first: elements that are copied may ask for them.
-        let mut counts: HashMap<ExprId, Option<Binding>> = HashMap::default();
+        let mut counts: HashMap<ExprId, Vec<Binding>> = HashMap::default();
+        let mut starts = Vec::with_capacity(chosen.len());
         for fusion in chosen {
-            let count = self.count(fusion.made);
-            counts.insert(fusion.made.value, count);
-        }
-        for fusion in chosen {
-            self.element(fusion);
+            let mut bindings = Vec::new();
+            starts.push(self.count(fusion.made, &mut bindings));
+            counts.insert(fusion.made.value, bindings);
         }
         let mut blocks: Vec<ExprId> = chosen.iter().map(|fusion| fusion.made.block).collect();
         blocks.sort_unstable();
         blocks.dedup();
         for block in blocks {
             self.block(block, &mut counts);
+        }
+        // What is inside of an element comes before it.
+        for (fusion, start) in chosen.iter().zip(starts) {
+            self.element(fusion, start);
         }
     }
 
@@ -266,32 +273,58 @@ impl Fuser<'_> {
         self.body.exprs.push(Expr { kind, types: self.lists.intern(types), origin })
     }
 
-    /// Puts the count in the place of an array's length, and says what binds it, if it needs a name.
-    fn count(&mut self, made: &Made) -> Option<Binding> {
-        let ExprKind::Collect(_, collect) = &self.body.exprs[made.collect].kind else { return None };
-        let mut to = collect.range.to;
+    /// Puts the count in the place of an array's length. Says where it is counted from, and adds what gives names to
+    /// that and to the count, where they need some.
+    fn count(&mut self, made: &Made, bindings: &mut Vec<Binding>) -> Atom {
+        let ExprKind::Collect(_, collect) = &self.body.exprs[made.collect].kind else {
+            unreachable!("builders make arrays")
+        };
+        let Range { from, mut to, .. } = collect.range;
         let origin = self.body.exprs[made.collect].origin;
-        let is_plain = made.is_counted || made.lengths.iter().all(|&(_, is_end)| is_end);
-        let (atom, binding) = match self.body.exprs[to].kind {
-            ExprKind::Int(count) => (Atom::Int(count.max(0)), None),
-            ExprKind::Var(var) if is_plain => (Atom::Var(var), None),
+        let is_end = made.lengths.iter().all(|&(_, is_end)| is_end);
+        let start = match self.body.exprs[from].kind {
+            ExprKind::Int(start) => Atom::Int(start),
+            ExprKind::Var(var) => Atom::Var(var),
+            _ => Atom::Var(self.name(from, bindings)),
+        };
+        let int = |fuser: &mut Self, kind| fuser.make(kind, &[ValueType::Int], origin);
+        let from_zero = matches!(start, Atom::Int(0));
+        if !from_zero {
+            // Neither is below 0.
+            if !(is_end && made.is_counted) {
+                let least = int(self, start.kind());
+                to = int(self, ExprKind::Scalar(Op::IMax, List::from([to, least])));
+            }
+            let less = int(self, start.kind());
+            to = int(self, ExprKind::Scalar(Op::ISub, List::from([to, less])));
+        }
+        let is_plain = made.is_counted || is_end || !from_zero;
+        let atom = match self.body.exprs[to].kind {
+            ExprKind::Int(count) => Atom::Int(count.max(0)),
+            ExprKind::Var(var) if is_plain => Atom::Var(var),
             _ => {
                 if !is_plain {
-                    let zero = self.make(ExprKind::Int(0), &[ValueType::Int], origin);
-                    to = self.make(ExprKind::Scalar(Op::IMax, List::from([to, zero])), &[ValueType::Int], origin);
+                    let zero = int(self, ExprKind::Int(0));
+                    to = int(self, ExprKind::Scalar(Op::IMax, List::from([to, zero])));
                 }
-                let var = self.body.vars.push(ValueType::Int);
-                (Atom::Var(var), Some(Binding { vars: List::from([var]), value: to }))
+                Atom::Var(self.name(to, bindings))
             }
         };
         for &(length, _) in &made.lengths {
             self.body.exprs[length].kind = atom.kind();
         }
-        binding
+        start
     }
 
-    /// Puts the element in the place of where it is read.
-    fn element(&mut self, fusion: &Fusion) {
+    /// Binds an integer to a variable.
+    fn name(&mut self, value: ExprId, bindings: &mut Vec<Binding>) -> Var {
+        let var = self.body.vars.push(ValueType::Int);
+        bindings.push(Binding { vars: List::from([var]), value });
+        var
+    }
+
+    /// Puts the element in the place of where it is read. The builder counts from `start`.
+    fn element(&mut self, fusion: &Fusion, start: Atom) {
         let Some((each, _, index)) = fusion.each else { return };
         let ExprKind::Collect(_, collect) = &self.body.exprs[fusion.made.collect].kind else { return };
         let (own_first, element, at) = (collect.first, collect.body, collect.range.index);
@@ -300,26 +333,46 @@ impl Fuser<'_> {
                 let (from, to) = self.survey.extents[element];
                 let nodes = &self.survey.order[from..=to];
                 self.meter.nodes(Count::Code, nodes.len());
-                let copies = copies::copy(self.body, nodes, &HashMap::from_iter([(at, Atom::Int(0))]));
+                let copies = copies::copy(self.body, nodes, &HashMap::from_iter([(at, start)]));
                 *copies.last().expect("an expression has nodes")
             });
             self.body.exprs[first.expr].kind = ExprKind::Block(Box::default(), copy);
         }
-        let ExprKind::Element(_, [_, read_at], _) = self.body.exprs[each.expr].kind else { return };
-        let is_plain = matches!(self.body.exprs[read_at].kind, ExprKind::Var(var) if var == index);
+        let ExprKind::Element(_, [_, mut read_at], _) = self.body.exprs[each.expr].kind else { return };
+        let from_zero = matches!(start, Atom::Int(0));
+        let is_plain = from_zero && matches!(self.body.exprs[read_at].kind, ExprKind::Var(var) if var == index);
         let mut bindings = Vec::new();
         if is_plain {
-            for &place in &self.survey.uses[at] {
-                self.body.exprs[self.survey.order[place]].kind = ExprKind::Var(index);
-            }
+            self.rename(element, at, index);
         } else {
+            if !from_zero {
+                let origin = self.body.exprs[each.expr].origin;
+                let start = self.make(start.kind(), &[ValueType::Int], origin);
+                let sum = ExprKind::Scalar(Op::IAdd, List::from([read_at, start]));
+                read_at = self.make(sum, &[ValueType::Int], origin);
+            }
             bindings.push(Binding { vars: List::from([at]), value: read_at });
         }
         self.body.exprs[each.expr].kind = ExprKind::Block(bindings.into(), element);
     }
 
+    /// Gives a variable another name in an expression. There are nodes by now of which the survey knows nothing.
+    fn rename(&mut self, expr: ExprId, from: Var, to: Var) {
+        let mut pending = vec![expr];
+        while let Some(expr) = pending.pop() {
+            if !self.meter.step(self.body.exprs[expr].origin.span) {
+                return;
+            }
+            let node = &mut self.body.exprs[expr];
+            if matches!(node.kind, ExprKind::Var(var) if var == from) {
+                node.kind = ExprKind::Var(to);
+            }
+            node.for_each_child(|child| pending.push(child));
+        }
+    }
+
     /// Takes builders that were fused out of a block; the tests that were around them stay.
-    fn block(&mut self, block: ExprId, counts: &mut HashMap<ExprId, Option<Binding>>) {
+    fn block(&mut self, block: ExprId, counts: &mut HashMap<ExprId, Vec<Binding>>) {
         let ExprKind::Block(bindings, _) = &mut self.body.exprs[block].kind else { return };
         let old = std::mem::take(bindings);
         let mut new = Vec::with_capacity(old.len());

@@ -7,6 +7,9 @@ use crate::arena::Id;
 use crate::core::Var;
 use crate::hash::HashMap;
 
+/// Of what is known to be at least 0, so much is looked at.
+const COUNTED_MAX: usize = 32;
+
 /// A count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Count(usize);
@@ -21,12 +24,27 @@ pub(super) struct Facts {
     constants: HashMap<i64, Count>,
     /// The counts that stood for a class until another one did for both, in order.
     joined: Vec<usize>,
+    /// The integers that are known to be at least 0.
+    counted: Vec<Var>,
+}
+
+/// How much is known at a place.
+#[derive(Clone, Copy)]
+pub(super) struct Mark {
+    joined: usize,
+    counted: usize,
 }
 
 impl Facts {
     /// Nothing is known of the variables of a function.
     pub(super) fn new(vars: usize) -> Self {
-        Facts { near: (0..vars).collect(), sizes: vec![1; vars], constants: HashMap::default(), joined: Vec::new() }
+        Facts {
+            near: (0..vars).collect(),
+            sizes: vec![1; vars],
+            constants: HashMap::default(),
+            joined: Vec::new(),
+            counted: Vec::new(),
+        }
     }
 
     /// An integer, or the length of an array, that a variable holds.
@@ -75,14 +93,25 @@ impl Facts {
         self.joined.push(small);
     }
 
+    /// Notes that an integer is at least 0.
+    pub(super) fn counts(&mut self, var: Var) {
+        self.counted.push(var);
+    }
+
+    /// Whether an integer is known to be at least 0.
+    pub(super) fn is_counted(&self, var: Var) -> bool {
+        self.counted.iter().rev().take(COUNTED_MAX).any(|&known| known == var)
+    }
+
     /// How much is known.
-    pub(super) fn mark(&self) -> usize {
-        self.joined.len()
+    pub(super) fn mark(&self) -> Mark {
+        Mark { joined: self.joined.len(), counted: self.counted.len() }
     }
 
     /// Forgets what was noted after a mark.
-    pub(super) fn back_to(&mut self, mark: usize) {
-        for small in self.joined.drain(mark..).rev() {
+    pub(super) fn back_to(&mut self, mark: Mark) {
+        self.counted.truncate(mark.counted);
+        for small in self.joined.drain(mark.joined..).rev() {
             let large = self.near[small];
             self.sizes[large] -= self.sizes[small];
             self.near[small] = small;
@@ -102,8 +131,10 @@ mod tests {
         let mark = facts.mark();
         facts.join(c, d);
         facts.join(d, a);
-        assert!(facts.are_equal(b, c));
+        facts.counts(Var::from_index(3));
+        assert!(facts.are_equal(b, c) && facts.is_counted(Var::from_index(3)));
         facts.back_to(mark);
+        assert!(!facts.is_counted(Var::from_index(3)));
         assert!(facts.are_equal(a, b) && !facts.are_equal(b, c) && !facts.are_equal(c, d));
         let (none, less) = (facts.constant(0), facts.constant(-3));
         assert!(none == less && facts.constant(1) != none);

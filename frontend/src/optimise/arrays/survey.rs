@@ -84,7 +84,7 @@ pub(super) struct Made {
     pub(super) value: ExprId,
     /// The builder.
     pub(super) collect: ExprId,
-    /// Whether its count is at least 0.
+    /// Whether the end of its range is at least 0; the beginning is.
     pub(super) is_counted: bool,
     /// How many loops and branches are around, and which are the innermost ones.
     loops: (usize, Option<ExprId>),
@@ -186,7 +186,7 @@ impl Survey {
     }
 }
 
-/// The builder that a value is, behind bindings and tests that trap, if it counts from 0.
+/// The builder that a value is, behind bindings and tests that trap.
 fn maker(body: &Body, value: ExprId) -> Option<ExprId> {
     let mut expr = value;
     for _ in 0..WRAPPERS_MAX {
@@ -194,9 +194,7 @@ fn maker(body: &Body, value: ExprId) -> Option<ExprId> {
             ExprKind::Block(_, value) => expr = *value,
             ExprKind::If([_, then, other]) if is_trap(body, *other) => expr = *then,
             ExprKind::If([_, then, other]) if is_trap(body, *then) => expr = *other,
-            ExprKind::Collect(_, collect) => {
-                return matches!(body.exprs[collect.range.from].kind, ExprKind::Int(0)).then_some(expr);
-            }
+            ExprKind::Collect(..) => return Some(expr),
             _ => return None,
         }
     }
@@ -511,8 +509,12 @@ impl Walker<'_> {
         };
         self.survey.origins[var] = Provenance::Fresh;
         let ExprKind::Collect(_, parts) = &self.body.exprs[collect].kind else { return };
-        if let Some(count) = self.count(parts.range.to) {
+        let from_zero = matches!(self.body.exprs[parts.range.from].kind, ExprKind::Int(0));
+        if let Some(count) = self.count(parts.range.to).filter(|_| from_zero) {
             self.facts.join(own, count);
+        }
+        if !from_zero && !self.counts_from(parts.range.from) {
+            return;
         }
         self.made[var] = Some(self.survey.made.len());
         self.survey.made.push(Made {

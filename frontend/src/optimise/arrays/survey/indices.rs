@@ -14,6 +14,8 @@ const CONDITIONS_MAX: usize = 16;
 pub(super) struct Indices {
     /// The first one, if that is known.
     pub(super) from: Option<i64>,
+    /// Whether it is at least 0.
+    pub(super) is_counted: bool,
     pub(super) to: Option<Count>,
     /// The end, as so much less than a count.
     pub(super) before: Option<(Count, i64)>,
@@ -51,6 +53,16 @@ impl Walker<'_> {
         }
     }
 
+    /// Whether a range begins at 0 or above: an index of such a range, or the one after it, is no less.
+    pub(super) fn counts_from(&self, from: ExprId) -> bool {
+        let of_index = || {
+            let (var, by) = self.shifted(from)?;
+            let is_index = self.ranges[var].is_some_and(|indices| indices.is_counted) && (0..=1).contains(&by);
+            Some(is_index || by == 0 && self.facts.is_counted(var))
+        };
+        self.counts(from) || of_index() == Some(true)
+    }
+
     /// Walks the ends of a range, and notes what its index is.
     pub(super) fn range(&mut self, range: Range) {
         self.expr(range.from);
@@ -64,7 +76,8 @@ impl Walker<'_> {
         self.end_of_range = outer;
         self.define(&[range.index]);
         let (to, before) = (self.count(range.to), self.before(range.to));
-        self.ranges[range.index] = Some(Indices { from, to, before });
+        let is_counted = self.counts_from(range.from);
+        self.ranges[range.index] = Some(Indices { from, is_counted, to, before });
     }
 
     /// Walks the first element of an array, which is made before the loop over the others.
@@ -93,6 +106,14 @@ impl Walker<'_> {
                     let (a, b) = (self.count(*a), self.count(*b));
                     if let (Some(a), Some(b)) = (a, b) {
                         self.facts.join(a, b);
+                    }
+                }
+                (ExprKind::Compare(Comparison::LessEqual, [zero, var]), true)
+                | (ExprKind::Compare(Comparison::Less, [var, zero]), false) => {
+                    if let (ExprKind::Int(0..), &ExprKind::Var(var)) =
+                        (&self.body.exprs[*zero].kind, &self.body.exprs[*var].kind)
+                    {
+                        self.facts.counts(var);
                     }
                 }
                 _ => {}
@@ -136,7 +157,7 @@ impl Walker<'_> {
     /// Which of so many elements an index runs through, if all that it runs through are there.
     pub(super) fn elements(&self, index: ExprId, count: Count) -> Option<Elements> {
         let (index, shift) = self.shifted(index)?;
-        let Indices { from, to, before } = self.ranges[index]?;
+        let Indices { from, to, before, .. } = self.ranges[index]?;
         let from = from?.checked_add(shift).filter(|&from| from >= 0)?;
         let mut ends = to.map(|to| (to, 0)).into_iter().chain(before);
         let (_, less) = ends.find(|&(end, less)| shift <= less && self.facts.are_equal(end, count))?;
