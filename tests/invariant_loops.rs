@@ -79,6 +79,7 @@ fn flat(value: &Value) -> Vec<f64> {
         Value::Real(x) => vec![*x],
         Value::Reals(xs) => xs.clone(),
         Value::Int(_) | Value::Null => Vec::new(),
+        Value::Array(rows) => rows.iter().flat_map(flat).collect(),
         _ => panic!("{value:?}"),
     }
 }
@@ -197,6 +198,30 @@ def elements_behind (n : Int) (xs : Array Real) : Real =
     let m = [| x for x in xs, _ < 1 |] in
     s + x + sum [| (elements m)[9 + j] for j < n |]
 
+-- Elements and rows that an inner loop doesn't change are loaded where it is entered.
+def row_of_no_round (n : Int) (xs : Array Real) : Real =
+  let rows = [| xs, xs |] in
+  loop s = 1.0 for i < n do loop s = s for j < n - 2 do s + rows[i][0] * rows[j][j] + xs[i]
+
+def after_a_load (n : Int) (xs : Array Real) : Real =
+  let rows = [| xs, xs |] in
+  loop s = 0.0 for i < n do loop s = s for j < n do s + xs[j] * rows[i + 1][j] + xs[i + 2]
+
+def after_a_division (n : Int) (xs : Array Real) : Real =
+  loop s = 0.0 for i < n do loop s = s for j < 3 do s + to_real (i / (j + n - 3)) * xs[i + 1]
+
+def in_one_branch (n : Int) (xs : Array Real) : Real =
+  loop s = 0.0 for i < n do
+    loop s = s for j < 3 do if j == 1 then s + xs[i] else if j > i && xs[i + 1] > 0 then s - 1 else s
+
+def built_inside (n : Int) (xs : Array Real) : Real =
+  sum (elements [| xs[i + 1] + sum [| xs[i] * xs[k] + xs[j] for k in j .. n |] for i < n, j < n - 1 |])
+
+def triangle (n : Int) (xs : Array Real) : Real =
+  sum [| sum [| xs[i] - minimum [| xs[k] * to_real (i + k) for k < i + 1 |] for i < k |] for k < n |]
+
+def from_anywhere (n : Int) (xs : Array Real) : Real = sum [| xs[i + n] for i in n - 2 .. 2 |] + sum xs[n - 1 .. n + 1]
+
 def bound_and_read (n : Int) (xs : Array Real) : Real =
   loop s = 0.0 for i < n do let m = maximum xs in let k = m + 1 in s + m * k + to_real i
 
@@ -212,7 +237,7 @@ def long (n : Int) (xs : Array Real) : Real =
   loop s = 0.0 for i < n do
     loop s = s for j in i .. n do s + xs[0] * sum [| x * to_real n for x in xs |] + mean [| to_real i * x for x in xs |]
 ";
-const EDGE_NAMES: &str = "of_one_length asserted elements_before elements_behind no_round no_round_inside after_a_trap after_an_error first_of_two in_a_branch \
+const EDGE_NAMES: &str = "row_of_no_round after_a_load after_a_division in_one_branch built_inside triangle from_anywhere of_one_length asserted elements_before elements_behind no_round no_round_inside after_a_trap after_an_error first_of_two in_a_branch \
     while_not_begun not_ended go go_lists go_two_ways bound_and_read changed long";
 
 #[test]
@@ -334,6 +359,22 @@ impl Writer<'_> {
         }
     }
 
+    fn from(&mut self, scope: &Scope) -> String {
+        match self.dice.usize(0..4) {
+            0 => format!("{}", self.dice.usize(0..3)),
+            1 => format!("({} + 1)", self.dice.pick(&scope.ints)),
+            2 => format!("({} - 1)", self.dice.pick(&scope.ints)),
+            _ => self.dice.pick(&scope.ints),
+        }
+    }
+
+    fn range(&mut self, scope: &Scope) -> String {
+        match self.dice.usize(0..2) {
+            0 => format!("< {}", self.count(scope)),
+            _ => format!("in {} .. {}", self.from(scope), self.count(scope)),
+        }
+    }
+
     fn condition(&mut self, scope: &Scope, depth: usize) -> String {
         match self.dice.usize(0..3) {
             0 => format!("{} % 2 == {}", self.dice.pick(&scope.ints), self.dice.usize(0..2)),
@@ -350,7 +391,7 @@ impl Writer<'_> {
             };
         }
         let next = depth + 1;
-        match self.dice.usize(0..19) {
+        match self.dice.usize(0..25) {
             0 => self.dice.pick(&scope.reals),
             1 => format!("(to_real {})", self.dice.pick(&scope.ints)),
             2 | 3 => {
@@ -401,7 +442,25 @@ impl Writer<'_> {
                 let value = self.real(scope, next);
                 format!("(let {name} = {value} in {})", self.real(&scope.with_real(&name), next))
             }
-            17 => {
+            17 | 18 => {
+                let (index, range) = (self.name(), self.range(scope));
+                let body = self.real(&scope.with_int(&index), next);
+                let reader = self.dice.pick(&["sum", "sum", "sum", "minimum", "product"]);
+                format!("({reader} [| {body} for {index} {range} |])")
+            }
+            19 => {
+                let (array, from, to) = (self.dice.pick(&scope.arrays), self.from(scope), self.count(scope));
+                format!("(sum {array}[{from} .. {to}])")
+            }
+            20 | 21 => {
+                let [row, column] = [0, 1].map(|_| self.dice.pick(&scope.ints));
+                match self.dice.usize(0..3) {
+                    0 => format!("m[{row}][{column}]"),
+                    1 => format!("(if {row} >= 0 && {row} < length m then m[{row}][{column} % 2] else 0.5)"),
+                    _ => format!("(if {row} % 3 == 1 then m[{row} % 3][1] else 1.5)"),
+                }
+            }
+            22 => {
                 let name = self.name();
                 let value = self.array(scope, next);
                 format!("(let {name} = {value} in {})", self.real(&scope.with_array(&name), next))
@@ -453,7 +512,7 @@ fn random_programs_compute_what_they_would_as_they_are_written() {
         let scope = Scope { reals: names(&["a"]), ints: names(&["n"]), arrays: names(&["xs", "ys"]) };
         let body = Writer { dice: &mut dice, names: 0 }.real(&scope, 0);
         let text = format!(
-            "def f (n : Int) (a : Real) (xs : Array Real) (ys : Array Real) : Real = {body}
+            "def f (n : Int) (a : Real) (xs : Array Real) (ys : Array Real) (m : Array (Array Real)) : Real = {body}
              private def deep (k : Int) (xs : Array Real) : Real =
                if k <= 0 then mean xs else 0.5 * deep (k - 1) xs + 0.25 * deep (k - 2) xs"
         );
@@ -465,7 +524,8 @@ fn random_programs_compute_what_they_would_as_they_are_written() {
             (0, &[], &[2.0]),
             (2, &[f64::INFINITY, 1.0], &[0.0, -0.0]),
         ] {
-            let args = [Value::Int(n), Value::Real(0.7), Value::Reals(xs.to_vec()), Value::Reals(ys.to_vec())];
+            let rows = Value::Array((0..n).map(|i| Value::Reals(vec![0.5, 1.5 - i as f64])).collect());
+            let args = [Value::Int(n), Value::Real(0.7), Value::Reals(xs.to_vec()), Value::Reals(ys.to_vec()), rows];
             let mut options = CallOptions::default();
             options.limits = Some(Limits { fuel: 2_000_000, ..Limits::default() });
             // Fewer instructions are left to take where it is computed once.

@@ -1,12 +1,16 @@
 //! When the variables of a core function are read for the last time, so that lowering can reuse their registers, and
 //! whether one is read in a given subtree.
 //!
-//! A variable from outside of a loop that is read inside of it lives until the loop ends.
+//! A variable from outside of a loop that is read inside of it lives until the loop ends. So does one that the loop
+//! computes first and that doesn't change: see [`Liveness::of_entry`].
 
 use crate::arena::Table;
-use crate::core::{ExprId, ExprKind, Function, Iteration, Var};
+use crate::core::{Binding, Body, ExprId, ExprKind, Function, Iteration, Var};
 use crate::hash::HashMap;
 use crate::limits::Meter;
+
+/// A condition of more nodes than this is not written twice.
+const COPIED_CONDITION_MAX: usize = 64;
 
 /// The last time that a variable is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,6 +32,8 @@ pub(crate) struct Liveness {
     extents: Table<ExprId, (u32, u32)>,
     /// The variables whose last use is in a loop.
     dying: HashMap<ExprId, Vec<Var>>,
+    /// How many of the first bindings of a loop's body are computed where the loop is entered.
+    of_entry: HashMap<ExprId, usize>,
 }
 
 impl Liveness {
@@ -42,6 +48,7 @@ impl Liveness {
                 uses: Table::filled(Vec::new(), vars),
                 extents: Table::filled((0, 0), function.body.exprs.len()),
                 dying: HashMap::default(),
+                of_entry: HashMap::default(),
             },
             depths: Table::filled(0, vars),
             loops: Vec::new(),
@@ -88,10 +95,53 @@ impl Liveness {
         self.uses[var].get(first).is_some_and(|&at| at < end)
     }
 
+    /// How many of the first bindings of an expression are computed before it, where the loop is entered that it is the
+    /// body of: loads that don't change. Where there is no iteration they aren't computed at all.
+    pub(crate) fn of_entry(&self, body: ExprId) -> usize {
+        self.of_entry.get(&body).copied().unwrap_or(0)
+    }
+
     /// The variables that are read for the last time in this loop.
     pub(crate) fn dying_in(&self, repeat: ExprId) -> &[Var] {
         self.dying.get(&repeat).map_or(&[], Vec::as_slice)
     }
+}
+
+/// Whether the condition of a loop is tested before it and then at its end: it is small and free of loops, whose copies
+/// could multiply.
+pub(crate) fn is_copied(body: &Body, cond: ExprId) -> bool {
+    let mut pending = vec![cond];
+    let mut seen = 0;
+    while let Some(expr) = pending.pop() {
+        seen += 1;
+        let node = &body.exprs[expr];
+        let repeats = matches!(node.kind, ExprKind::Loop(_) | ExprKind::Collect(..) | ExprKind::Repeat(_));
+        if seen > COPIED_CONDITION_MAX || repeats {
+            return false;
+        }
+        node.for_each_child(|child| pending.push(child));
+    }
+    true
+}
+
+/// How many of the first bindings of a loop's body are loads that don't change in the loop, which these variables are
+/// bound by.
+fn of_entry(body: &Body, bound: &[Var], expr: ExprId) -> usize {
+    let ExprKind::Block(bindings, _) = &body.exprs[expr].kind else { return 0 };
+    let is_load = |binding: &&Binding| {
+        let mut pending = vec![binding.value];
+        while let Some(expr) = pending.pop() {
+            match &body.exprs[expr].kind {
+                ExprKind::Element(_, parts, _) => pending.extend(parts),
+                &ExprKind::Length(_, array) => pending.push(array),
+                ExprKind::Var(var) if !bound.contains(var) => {}
+                ExprKind::Int(_) => {}
+                _ => return false,
+            }
+        }
+        matches!(body.exprs[binding.value].kind, ExprKind::Element(..) | ExprKind::Length(..))
+    };
+    bindings.iter().take_while(is_load).count()
 }
 
 struct Walker<'w> {
@@ -125,17 +175,21 @@ impl Walker<'_> {
                 self.used(*var, expr);
             }
             ExprKind::Block(bindings, value) => {
-                for binding in bindings {
-                    self.expr(binding.value);
-                    self.define(&binding.vars);
-                }
+                self.bindings(&bindings[self.live.of_entry(expr)..]);
                 self.expr(*value);
             }
             ExprKind::Loop(repeat) => {
                 self.expr(repeat.init);
-                if let Iteration::Range(range) = repeat.iteration {
-                    self.expr(range.from);
-                    self.expr(range.to);
+                match repeat.iteration {
+                    Iteration::Range(range) => {
+                        self.expr(range.from);
+                        self.expr(range.to);
+                        self.entry(&[&repeat.vars[..], &[range.index]].concat(), repeat.body);
+                    }
+                    Iteration::While(cond) if is_copied(&function.body, cond) => {
+                        self.entry(&repeat.vars, repeat.body);
+                    }
+                    Iteration::While(_) => {}
                 }
                 self.enter(expr);
                 self.define(&repeat.vars);
@@ -150,6 +204,7 @@ impl Walker<'_> {
                 self.expr(collect.range.from);
                 self.expr(collect.range.to);
                 collect.first.into_iter().for_each(|first| self.expr(first));
+                self.entry(&[collect.range.index], collect.body);
                 self.enter(expr);
                 self.define(&[collect.range.index]);
                 self.expr(collect.body);
@@ -170,6 +225,24 @@ impl Walker<'_> {
                 self.leave();
             }
             _ => node.for_each_child(|child| self.expr(child)),
+        }
+    }
+
+    fn bindings(&mut self, bindings: &[Binding]) {
+        for binding in bindings {
+            self.expr(binding.value);
+            self.define(&binding.vars);
+        }
+    }
+
+    /// What is computed where a loop is entered.
+    fn entry(&mut self, bound: &[Var], body: ExprId) {
+        let count = of_entry(&self.function.body, bound, body);
+        if let ExprKind::Block(bindings, _) = &self.function.body.exprs[body].kind
+            && count > 0
+        {
+            self.bindings(&bindings[..count]);
+            self.live.of_entry.insert(body, count);
         }
     }
 

@@ -3,15 +3,17 @@
 //! done before the others, what doesn't change leaves loops, arithmetic waits for calls, and what nobody reads is
 //! dropped. At last tasks lose the parameters that they don't read.
 //!
-//! But for the elements of arrays (`arrays.rs`) and loops in loops (`invariant.rs`), all of them move or remove only
-//! what is *pure*: it has no effect, always ends, and can't trap. So nothing that a program does is moved, and the zero
-//! rule of derivatives makes a value that is computed but not chosen harmless. Where code is to be as it was written,
-//! nothing is computed that may not be needed: branches stay branches, and loops keep what is in them.
+//! But for the elements of arrays (`arrays.rs`), loops in loops (`invariant.rs`) and loads (`entry.rs`), all of them
+//! move or remove only what is *pure*: it has no effect, always ends, and can't trap. So nothing that a program does is
+//! moved, and the zero rule of derivatives makes a value that is computed but not chosen harmless. Where code is to be
+//! as it was written, nothing is computed that may not be needed: branches stay branches, and loops keep what is in
+//! them.
 
 mod arrays;
 mod cases;
 mod copies;
 mod dead;
+mod entry;
 mod extremes;
 mod hoist;
 mod in_place;
@@ -80,6 +82,7 @@ pub(crate) fn optimise(mut program: Program, meter: &Meter) -> Program {
         // Loads that were shared are out of branches now.
         select::select(function, lists, meter);
         extremes::find_by_index(function, lists, meter);
+        entry::load_first(function, lists, meter);
         sink::sink(function, lists, meter);
         dead::drop_unused(function, meter);
         in_place::change(function, lists, module, meter);

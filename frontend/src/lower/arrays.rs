@@ -159,7 +159,7 @@ impl Lowerer<'_, '_> {
             return self.finish(expr, builder, dst);
         }
         let rest = |lowerer: &mut Self, from| {
-            lowerer.repeat_between(expr, range.index, [from, to], |lowerer| {
+            lowerer.repeat_between(expr, (range.index, collect.body), [from, to], |lowerer| {
                 lowerer.push(array, builder, collect.body);
             });
             lowerer.end_loop(expr);

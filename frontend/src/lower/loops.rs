@@ -1,25 +1,25 @@
 //! Loops. The condition is tested once before the first iteration and then at the end of each; variables keep their
-//! registers, and the body computes their next values straight into them.
+//! registers, and the body computes their next values straight into them. Loads that don't change are done between the
+//! first test and the first iteration.
 
 use super::Lowerer;
 use super::assign::Target;
 use super::constants::Constant;
 use super::registers::Held;
-use crate::core::{ExprId, ExprKind, Iteration, Loop, Range, Var};
+use crate::core::{Binding, ExprId, ExprKind, Function, Iteration, Loop, Range, Var};
+use crate::liveness::is_copied;
 use dualvm_vm::builder::Label;
 use dualvm_vm::isa::{Op, Reg};
 use dualvm_vm::module::ValueType;
 
-/// A condition of more nodes than this is not written twice.
-const COPIED_CONDITION_MAX: usize = 64;
-
-impl Lowerer<'_, '_> {
+impl<'l> Lowerer<'l, '_> {
     /// Lowers a loop whose variables end in `targets`.
     pub(super) fn repeat(&mut self, expr: ExprId, repeat: &Loop, targets: &[Target]) {
-        let repeated: Vec<ExprId> = match repeat.iteration {
+        let mut repeated: Vec<ExprId> = match repeat.iteration {
             Iteration::While(cond) => vec![cond, repeat.body],
             Iteration::Range(range) => vec![range.from, range.to, repeat.body],
         };
+        repeated.extend(self.of_entry(repeat.body).iter().map(|binding| binding.value));
         if self.flow.loop_depth == 0 {
             self.hoist_constants(&[expr]);
         }
@@ -38,8 +38,8 @@ impl Lowerer<'_, '_> {
             home.owner = Some(var);
         }
         match repeat.iteration {
-            Iteration::While(cond) => self.repeat_while(cond, |lowerer| lowerer.write(repeat.body, &next)),
-            Iteration::Range(range) => self.repeat_range(expr, range, |lowerer| lowerer.write(repeat.body, &next)),
+            Iteration::While(cond) => self.repeat_while(cond, repeat.body, &next),
+            Iteration::Range(range) => self.repeat_range(expr, range, repeat.body, &next),
         }
         repeat.vars.iter().for_each(|&var| self.registers.detach(var));
         self.end_loop(expr);
@@ -51,74 +51,92 @@ impl Lowerer<'_, '_> {
         }
     }
 
-    fn repeat_while(&mut self, cond: ExprId, body: impl FnOnce(&mut Self)) {
+    fn repeat_while(&mut self, cond: ExprId, body: ExprId, targets: &[Target]) {
         let (head, exit) = (self.out.new_label(), self.out.new_label());
-        if self.can_be_copied(cond) {
-            self.branch_on(cond, head, exit);
+        if is_copied(&self.function.body, cond) {
+            let mark = self.enter(body, head, |lowerer, inside| lowerer.branch_on(cond, inside, exit));
             self.in_loop(head, |lowerer| {
-                body(lowerer);
+                lowerer.write(body, targets);
                 lowerer.branch_on(cond, head, exit);
             });
+            self.constants.back_to(mark);
         } else {
             let inside = self.out.new_label();
             self.in_loop(head, |lowerer| {
                 lowerer.branch_on(cond, inside, exit);
                 lowerer.bind(inside);
-                body(lowerer);
+                lowerer.write(body, targets);
                 lowerer.jump(head);
             });
         }
         self.bind(exit);
     }
 
-    /// Whether a condition is small and free of loops, whose copies could multiply.
-    fn can_be_copied(&self, cond: ExprId) -> bool {
-        let mut pending = vec![cond];
-        let mut seen = 0;
-        while let Some(expr) = pending.pop() {
-            seen += 1;
-            let repeats = matches!(self.kind(expr), ExprKind::Loop(_) | ExprKind::Collect(..) | ExprKind::Repeat(_));
-            if seen > COPIED_CONDITION_MAX || repeats {
-                return false;
-            }
-            self.function.body.exprs[expr].for_each_child(|child| pending.push(child));
+    /// Leads into a loop by a branch, which `branch` writes for the label to go on at, and does what is only done
+    /// there. Gives the mark to go back to where the loop is left.
+    fn enter(&mut self, body: ExprId, head: Label, branch: impl FnOnce(&mut Self, Label)) -> usize {
+        let entry = self.of_entry(body);
+        let inside = if entry.is_empty() { head } else { self.out.new_label() };
+        branch(self, inside);
+        let mark = self.constants.mark();
+        if !entry.is_empty() {
+            self.bind(inside);
+            self.bindings(entry);
         }
-        true
+        mark
     }
 
-    fn repeat_range(&mut self, place: ExprId, range: Range, body: impl FnOnce(&mut Self)) {
+    /// The first bindings of a loop's body, which are computed where it is entered.
+    fn of_entry(&self, body: ExprId) -> &'l [Binding] {
+        let function: &'l Function = self.function;
+        match &function.body.exprs[body].kind {
+            ExprKind::Block(bindings, _) => &bindings[..self.live.of_entry(body)],
+            _ => &[],
+        }
+    }
+
+    fn repeat_range(&mut self, place: ExprId, range: Range, body: ExprId, targets: &[Target]) {
         let index = self.fresh_target(ValueType::Int);
         self.write(range.from, &[index]);
         let to = self.value(range.to);
-        self.repeat_from(place, range.index, index.reg, to, body);
+        let write = |lowerer: &mut Self| lowerer.write(body, targets);
+        self.repeat_from(place, (range.index, body), index.reg, to, write);
     }
 
-    /// Runs `body` for each index between two values.
+    /// Computes a loop's body, which `lower` does, for each index between two values.
     pub(super) fn repeat_between(
         &mut self,
         place: ExprId,
-        var: Var,
+        (var, body): (Var, ExprId),
         [from, to]: [Held; 2],
-        body: impl FnOnce(&mut Self),
+        lower: impl FnOnce(&mut Self),
     ) {
         let index = self.registers.allocate(ValueType::Int, &mut self.out);
         self.emit_mov(place, index, self.registers.reg(from));
         self.registers.release(from);
-        self.repeat_from(place, var, index, to, body);
+        self.repeat_from(place, (var, body), index, to, lower);
     }
 
-    fn repeat_from(&mut self, place: ExprId, var: Var, index: Reg, to: Held, body: impl FnOnce(&mut Self)) {
+    fn repeat_from(
+        &mut self,
+        place: ExprId,
+        (var, body): (Var, ExprId),
+        index: Reg,
+        to: Held,
+        lower: impl FnOnce(&mut Self),
+    ) {
         let bound = self.registers.reg(to);
         let one = self.constant(place, Constant::int(1));
         let step = self.registers.reg(one);
         let (head, exit) = (self.out.new_label(), self.out.new_label());
-        self.branch_less(place, [index, bound], head, exit);
+        let mark = self.enter(body, head, |lowerer, inside| lowerer.branch_less(place, [index, bound], inside, exit));
         self.registers.define(var, index, true);
         self.in_loop(head, |lowerer| {
-            body(lowerer);
+            lower(lowerer);
             lowerer.emit_regs(place, Op::IAdd, index, &[index, step]);
             lowerer.branch_less(place, [index, bound], head, exit);
         });
+        self.constants.back_to(mark);
         self.bind(exit);
         self.registers.detach(var);
         self.registers.free(index, ValueType::Int);

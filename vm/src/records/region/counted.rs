@@ -4,13 +4,15 @@
 //! comparison by which it is left, and one block is behind both ways:
 //!
 //! ```text
-//! entry:   j = 0; if j < n then head else behind
+//! entry:   j = 0; if j < n then first else behind
+//! first:   …
 //! head:    …
 //! last:    j = j + 1; if j < n then head else behind
 //! behind:  …
 //! ```
 //!
-//! Where the sweep comes to the block behind, n says by which of the two ways control came, and how many rounds there
+//! There may be no first block, which is for what the loop needs and doesn't change. Where the sweep comes to the block
+//! behind, n says by which of the two ways control came, and how many rounds there
 //! were. Other integers that the loop reads and doesn't change are computed again, too, if the block before it has
 //! computed them from what is at hand. The rest is written where the loop is left: reals, other integers, and those
 //! that the loop steps besides its index.
@@ -29,6 +31,8 @@ const NODES_MAX: usize = 8;
 pub(super) struct CountedLoop {
     /// The block that leads into the loop, or past it.
     pub(super) entry: usize,
+    /// The block between that one and the loop, if there is one.
+    first: Option<usize>,
     /// The block that both ways lead to.
     pub(super) behind: usize,
     /// The bound, in the graph of the entry.
@@ -41,11 +45,13 @@ impl CountedLoop {
     /// `index` counts the rounds from 0; the loop is left from the blocks in `leaving`.
     pub(super) fn new(region: &Region, number: usize, index: u16, leaving: &BTreeSet<usize>) -> Option<CountedLoop> {
         let found = &region.loops[number];
-        let &[entry] = &region.blocks[found.head].before[..] else { return None };
+        let &[into] = &region.blocks[found.head].before[..] else { return None };
+        let first = first_block(region, into);
+        let (entry, first) = first.map_or((into, None), |(entry, first)| (entry, Some(first)));
         let (&last, parent) = (leaving.first().filter(|_| leaving.len() == 1)?, found.parent?);
         let (before, after) = (&region.blocks[entry], &region.blocks[last]);
         let (way_in, way_on) = (before.branch?, after.branch?);
-        let behind = way_in.other.filter(|_| way_in.then == Some(found.head))?;
+        let behind = way_in.other.filter(|_| way_in.then == Some(first.unwrap_or(found.head)))?;
         let goes_round = way_on.then.is_some_and(|then| found.blocks[then]);
         if !goes_round || way_on.other != Some(behind) {
             return None;
@@ -58,6 +64,7 @@ impl CountedLoop {
         if !is_plain || !here(before) || !here(&region.blocks[behind]) {
             return None;
         }
+        let is_kept = |reg: Reg| first.is_none_or(|first| !region.blocks[first].stretch.ends.contains_key(&reg));
         let bound = less(&before.stretch, way_in.cond, |node| node == Node::Int(0))?;
         let stepped = *after.stretch.ends.get(&Reg::int(index))?;
         let limit = less(&after.stretch, way_on.cond, |node| node == after.stretch.graph.node(stepped))?;
@@ -66,9 +73,9 @@ impl CountedLoop {
             (_, node) => after
                 .stretch
                 .input_register(node)
-                .is_some_and(|reg| !found.writes.contains(&reg) && holds(&before.stretch, reg, bound)),
+                .is_some_and(|reg| !found.writes.contains(&reg) && is_kept(reg) && holds(&before.stretch, reg, bound)),
         };
-        is_same.then_some(CountedLoop { entry, behind, bound, edge })
+        is_same.then_some(CountedLoop { entry, first, behind, bound, edge })
     }
 
     /// The integer registers from which a node of the entry is computed again, if it can be: each has to be `at_hand`.
@@ -103,9 +110,21 @@ impl CountedLoop {
 
     /// The node that an integer register holds when the loop is entered, if the entry has computed it.
     pub(super) fn computed(&self, region: &Region, register: u16) -> Option<NodeId> {
+        let is_of_first = |first: usize| region.blocks[first].stretch.ends.contains_key(&Reg::int(register));
+        if self.first.is_some_and(is_of_first) {
+            return None;
+        }
         let ends = &region.blocks[self.entry].stretch.ends;
         ends.get(&Reg::int(register)).copied().filter(|_| region.is_of_program(register))
     }
+}
+
+/// The block that branches to one that leads into a loop, and that one, if it does nothing else.
+pub(super) fn first_block(region: &Region, into: usize) -> Option<(usize, usize)> {
+    let first = &region.blocks[into];
+    let &[entry] = &first.before[..] else { return None };
+    let is_between = first.branch.is_none() && first.idle.is_none() && region.loop_at(into).is_none();
+    (is_between && region.blocks[entry].inside == first.inside).then_some((entry, into))
 }
 
 /// What an integer is compared with, if a condition says that it is less.

@@ -1,7 +1,7 @@
 //! From a region to its sites and its code: what each block's adjoint needs, and where the sweep has it from.
 
 use super::code_writer::{self, Homes};
-use super::counted::CountedLoop;
+use super::counted::{CountedLoop, first_block};
 use super::{RegionCode, RegionLayout, RegionPush, RegionSite, SaveSite};
 use crate::bytecode::isa::{Bank, Op, Reg};
 use crate::code::Position;
@@ -352,7 +352,12 @@ fn index_of(region: &Region, number: usize, steps: &BTreeMap<u16, usize>, leavin
     }
     let is = |stretch: &Stretch, node: NodeId, value: i64| stretch.graph.node(node) == Node::Int(value);
     let from_zero = |reg: u16| {
-        region.blocks[region.loops[number].head].before.iter().all(|&from| {
+        region.blocks[region.loops[number].head].before.iter().all(|&into| {
+            // What only leads from the test to the loop need not know of the index.
+            let first = first_block(region, into);
+            let is_passed =
+                |&(_, first): &(usize, usize)| !region.blocks[first].stretch.ends.contains_key(&Reg::int(reg));
+            let from = first.filter(is_passed).map_or(into, |(entry, _)| entry);
             let RegionBlock { stretch, idle, .. } = &region.blocks[from];
             idle.is_none() && stretch.ends.get(&Reg::int(reg)).is_some_and(|&node| is(stretch, node, 0))
         })
