@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares two builds of `dualvm` by its own benchmark: their runs take turns, so that both see the same machine.
 
-    benches/compare.py BEFORE AFTER [--suite table1,native,parallel] [--rounds 9] [--quick] [--worst 1.03]
+    benches/compare.py BEFORE AFTER [--suite table1,native,parallel] [--case NAMES] [--rounds 9] [--quick] [--worst 1.03]
 
 BEFORE and AFTER are executables. For each row and each engine it prints every time that the benchmark reports of dualvm
 (a primal call, a gradient, with and without the border), in BEFORE and AFTER and as a ratio: the median over the rounds of the ratios within a
@@ -20,12 +20,14 @@ def is_time(field):
     return field.endswith("_ns") and not field.startswith(("hand_", "paper_"))
 
 
-def measure(binary, suite, quick, threads):
+def measure(binary, suite, options):
     command = [binary, "bench", "--suite", suite, "--format", "json"]
-    if quick:
+    if options.case:
+        command += ["--case", options.case]
+    if options.quick:
         command.append("--quick")
     if suite == "parallel":
-        command += ["--threads", threads]
+        command += ["--threads", options.threads]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True)
     rows = {}
     report = json.loads(done.stdout)
@@ -43,6 +45,7 @@ def main():
     parser.add_argument("before")
     parser.add_argument("after")
     parser.add_argument("--suite", default="table1,native,parallel")
+    parser.add_argument("--case", help="cases of the suites, which all of these have")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--threads", default="1,2", help="for the suite parallel")
@@ -55,7 +58,7 @@ def main():
             # Who goes first changes from round to round.
             order = [("before", options.before), ("after", options.after)]
             for name, binary in order if n % 2 == 0 else reversed(order):
-                for key, row in measure(binary, suite, options.quick, options.threads).items():
+                for key, row in measure(binary, suite, options).items():
                     for field, value in row.items():
                         samples.setdefault((key, field), {}).setdefault(name, []).append(value)
             print(f"\r{suite}: round {n + 1} of {options.rounds}", end="", file=sys.stderr, flush=True)

@@ -67,6 +67,7 @@ pub(crate) fn run(
     let mut rows = Vec::new();
     for &Maker { name, make } in suite.cases.iter().filter(|maker| only.has(maker.name)) {
         let cases: Vec<Case> = engines.iter().map(make).collect();
+        debug_assert_eq!(cases[0].name, name, "a case is made by the function of its name");
         let failed = |cause| BenchError { case: name, cause };
         let stats = cases.iter().map(Case::check).collect::<Result<Vec<_>, _>>().map_err(failed)?;
         // By hand it is the same whatever runs beside it.

@@ -47,7 +47,8 @@ The suite derivatives compares runs with runs: a jvp with the value, a product w
 Hessian with as many products as it has rows, a gradient of a gradient with that one, and a gradient of a loop in
 checkpoints with that of the loop; with the project's targets.
 
---case measures only some cases of a suite, by their names in its report; parallel leaves out what tasks cost then.
+--case measures only some cases of a suite, by their names in its report, as --case 'rosenbrock jvp,neural jvp';
+parallel leaves out what tasks cost then.
 
 In JSON, there is a result for each case and tier (parallel: and number of threads; gradbench: and size). Times are in
 nanoseconds; tape_bytes, records and slots are those of one gradient; compiled counts pieces of native code; ops counts
@@ -63,8 +64,8 @@ pub(crate) struct Bench {
     /// Which programs
     #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(suites()))]
     suite: String,
-    /// Only these cases of the suite, with commas between them
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    /// Only these cases of the suite, with commas between them; if one isn't there, the message lists all
+    #[arg(long, value_name = "NAME", value_delimiter = ',', conflicts_with = "once")]
     case: Vec<String>,
     /// When code is compiled; several with commas between them are measured side by side [default: off,auto; in the
     /// suites parallel and gradbench: auto]

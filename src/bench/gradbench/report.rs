@@ -121,7 +121,11 @@ impl Report {
 
     /// Geometric means of the ratios, for each size.
     fn means(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "\ngeometric means of the ratios, without {WANTS_FORWARD_MODE}, which wants forward mode")?;
+        let without = match self.rows.iter().any(|row| row.eval == WANTS_FORWARD_MODE) {
+            true => format!(", without {WANTS_FORWARD_MODE}, which wants forward mode"),
+            false => String::new(),
+        };
+        writeln!(f, "\ngeometric means of the ratios{without}")?;
         let heads = self.tiers.iter().flat_map(|tier| [tier.name(), ""]);
         let mut lines = vec![["size", "by hand"].into_iter().chain(heads).map(str::to_owned).collect::<Vec<_>>()];
         let mut sizes: Vec<&str> = self.rows.iter().map(|row| row.size).collect();
