@@ -58,6 +58,7 @@ pub(crate) fn fuse(program: &mut Program, meter: &Meter, mut done: impl FnMut(&F
         traps: HashMap::default(),
         literals: HashMap::default(),
         makers: HashMap::default(),
+        constants: HashMap::default(),
         left: count,
         literal_nodes_left: ALL_LITERAL_NODES_MAX,
     };
@@ -68,6 +69,16 @@ pub(crate) fn fuse(program: &mut Program, meter: &Meter, mut done: impl FnMut(&F
         done(&fuser.program.functions[id]);
         at += 1;
     }
+}
+
+/// What a list is made of.
+enum Parts {
+    /// Arguments of the function that makes it.
+    Args(Vec<ExprId>),
+    /// Atoms, which it has as its elements.
+    Elements(Vec<ExprId>),
+    /// Numbers that a constant of the program has as its elements.
+    Numbers(Vec<ExprKind>),
 }
 
 struct Fuser<'f> {
@@ -84,6 +95,8 @@ struct Fuser<'f> {
     literals: HashMap<FunctionId, usize>,
     /// The same by the lists' type and that of the elements, and by length.
     makers: HashMap<[TypeList; 2], Vec<FunctionId>>,
+    /// The lists of numbers that constants of the program are: what makes such lists, and the elements.
+    constants: HashMap<FunctionId, Option<(FunctionId, Vec<ExprKind>)>>,
     /// How many functions may still be made.
     left: usize,
     /// How many nodes may still be written for the elements of lists in the program.
@@ -93,28 +106,32 @@ struct Fuser<'f> {
 impl Fuser<'_> {
     /// Fuses the calls in a function, the inner ones first.
     fn function(&mut self, id: FunctionId) {
-        let body = &self.program.functions[id].body;
-        let (mut calls, mut objects) = (Vec::new(), HashMap::default());
-        for (expr, node) in self.program.functions[id].nodes(self.meter) {
-            match &node.kind {
-                ExprKind::Call(..) => calls.push(expr),
-                ExprKind::Block(bindings, _) => {
-                    let made = bindings.iter().filter_map(|binding| match (&*binding.vars, binding.value) {
-                        (&[var], value) if matches!(body.exprs[value].kind, ExprKind::Construct(..)) => {
-                            Some((var, value))
-                        }
-                        _ => None,
-                    });
-                    objects.extend(made);
-                }
-                _ => {}
-            }
-        }
+        let nodes = self.program.functions[id].nodes(self.meter);
+        let calls: Vec<ExprId> =
+            nodes.filter(|(_, node)| matches!(node.kind, ExprKind::Call(..))).map(|(expr, _)| expr).collect();
+        let objects = self.objects(id);
         for mut expr in calls.into_iter().rev() {
             while let Some(both) = self.with_an_argument((id, &objects), expr) {
                 expr = both;
             }
         }
+    }
+
+    /// What variables of a function are bound to, where that is an object which is made there.
+    fn objects(&self, id: FunctionId) -> HashMap<Var, ExprId> {
+        let function = &self.program.functions[id];
+        let is_made = |value: ExprId| matches!(function.body.exprs[value].kind, ExprKind::Construct(..));
+        let mut objects = HashMap::default();
+        for (_, node) in function.nodes(self.meter) {
+            if let ExprKind::Block(bindings, _) = &node.kind {
+                let made = bindings.iter().filter_map(|binding| match (&*binding.vars, binding.value) {
+                    (&[var], value) if is_made(value) => Some((var, value)),
+                    _ => None,
+                });
+                objects.extend(made);
+            }
+        }
+        objects
     }
 
     /// Fuses a call with one in its arguments, or with a list there, if there is one. Returns the call of both.
@@ -137,23 +154,16 @@ impl Fuser<'_> {
                 ExprKind::Block(_, value) => value,
                 _ => arg,
             };
-            let (producer, mut made_of, is_literal) = match &body.exprs[value].kind {
-                ExprKind::Call(producer, made_of) => (*producer, made_of.to_vec(), false),
-                ExprKind::Construct(..) | ExprKind::Var(_) => match self.literal(caller, objects, value) {
-                    Some((producer, elements)) => (producer, elements, true),
-                    None => continue,
-                },
-                _ => continue,
+            let made = match &body.exprs[value].kind {
+                ExprKind::Call(producer, made_of) => Some((*producer, Parts::Args(made_of.to_vec()))),
+                ExprKind::Construct(..) | ExprKind::Var(_) => self.literal(caller, objects, value),
+                &ExprKind::Constant { function, .. } => self.constant(function),
+                _ => None,
             };
+            let Some((producer, parts)) = made else { continue };
             let Some(both) = self.together(consumer, at, producer) else { continue };
+            let made_of = self.written(caller, value, parts);
             let exprs = &mut self.program.functions[caller].body.exprs;
-            if is_literal {
-                // The list has its elements still.
-                for element in &mut made_of {
-                    let atom = exprs[*element].clone();
-                    *element = exprs.push(atom);
-                }
-            }
             let others = args.iter().enumerate().filter(is_other).map(|(_, &other)| other);
             let call = ExprKind::Call(both, made_of.into_iter().chain(others).collect());
             let ExprKind::Block(bindings, _) = exprs[arg].kind.clone() else {
@@ -175,7 +185,7 @@ impl Fuser<'_> {
         function: FunctionId,
         objects: &HashMap<Var, ExprId>,
         list: ExprId,
-    ) -> Option<(FunctionId, Vec<ExprId>)> {
+    ) -> Option<(FunctionId, Parts)> {
         let exprs = &self.program.functions[function].body.exprs;
         let types = exprs[list].types;
         let (mut elements, mut element, mut len, mut rest) = (Vec::new(), None, 0, list);
@@ -203,7 +213,51 @@ impl Fuser<'_> {
         let of_element = elements.iter().take(element.unwrap_or(0));
         let of_element: Vec<ValueType> = of_element.map(|&head| self.program.lists.get(exprs[head].types)[0]).collect();
         let element = self.program.lists.intern(&of_element);
-        Some((self.maker(types, element, len), elements))
+        Some((self.maker(types, element, len), Parts::Elements(elements)))
+    }
+
+    /// The list of numbers that a constant of the program is, if it is one that could stand in its place.
+    fn constant(&mut self, constant: FunctionId) -> Option<(FunctionId, Parts)> {
+        if let Some(known) = self.constants.get(&constant) {
+            return known.as_ref().map(|(maker, numbers)| (*maker, Parts::Numbers(numbers.clone())));
+        }
+        let objects = self.objects(constant);
+        let exprs = &self.program.functions[constant].body.exprs;
+        let mut value = self.program.functions[constant].root;
+        while let ExprKind::Block(_, inner) = exprs[value].kind {
+            value = inner;
+        }
+        let found = self.literal(constant, &objects, value).and_then(|(maker, parts)| {
+            let Parts::Elements(elements) = parts else { return None };
+            let exprs = &self.program.functions[constant].body.exprs;
+            let number = |&element: &ExprId| match exprs[element].kind {
+                ExprKind::Real(_) | ExprKind::Int(_) => Some(exprs[element].kind.clone()),
+                _ => None,
+            };
+            Some((maker, elements.iter().map(number).collect::<Option<Vec<ExprKind>>>()?))
+        });
+        self.constants.insert(constant, found);
+        self.constant(constant)
+    }
+
+    /// What a list is made of, as expressions of a function in which the list stands.
+    fn written(&mut self, function: FunctionId, list: ExprId, parts: Parts) -> Vec<ExprId> {
+        let Program { functions, lists, .. } = &mut *self.program;
+        let exprs = &mut functions[function].body.exprs;
+        let origin = exprs[list].origin;
+        match parts {
+            Parts::Args(args) => args,
+            // The list has its elements still.
+            Parts::Elements(elements) => elements.iter().map(|&element| exprs.push(exprs[element].clone())).collect(),
+            Parts::Numbers(numbers) => {
+                let types = [ValueType::Real, ValueType::Int].map(|ty| lists.intern(&[ty]));
+                let write = |kind: ExprKind| {
+                    let types = types[usize::from(matches!(kind, ExprKind::Int(_)))];
+                    exprs.push(Expr { kind, types, origin })
+                };
+                numbers.into_iter().map(write).collect()
+            }
+        }
     }
 
     /// The function that makes lists of so many elements.
@@ -293,17 +347,26 @@ impl Fuser<'_> {
     }
 
     /// Both together, where the consumer hands the list on before it does anything that may trap: the producer is
-    /// called there.
+    /// called there. A list of atoms may be handed on anywhere.
     fn inside(&mut self, consumer: FunctionId, at: usize, producer: FunctionId) -> Option<FunctionId> {
         let depth = self.depth(consumer, producer)?;
         let function = &self.program.functions[consumer];
-        let ExprKind::Call(taker, args) = &function.body.exprs[first_call(function)?].kind else { return None };
-        let taker = *taker;
-        let args = flat_args(&function.body, &self.program.lists, args, self.program.functions[taker].params.len())?;
         let is_list =
             |expr: ExprId| matches!(function.body.exprs[expr].kind, ExprKind::Var(var) if var == function.params[at]);
-        let taken_at = args.iter().position(|&arg| is_list(arg))?;
         if function.nodes(self.meter).filter(|&(expr, _)| is_list(expr)).count() != 1 {
+            return None;
+        }
+        let taken = |call: ExprId| {
+            let ExprKind::Call(taker, args) = &function.body.exprs[call].kind else { return None };
+            let params = self.program.functions[*taker].params.len();
+            let args = flat_args(&function.body, &self.program.lists, args, params)?;
+            Some((*taker, args.iter().position(|&arg| is_list(arg))?, args))
+        };
+        let (taker, taken_at, args) = match self.literals.contains_key(&producer) {
+            true => function.nodes(self.meter).find_map(|(expr, _)| taken(expr))?,
+            false => taken(first_call(function)?)?,
+        };
+        if args.iter().enumerate().any(|(other, &arg)| other != taken_at && self.may_trap_in(consumer, arg)) {
             return None;
         }
         self.together(taker, taken_at, producer)?;

@@ -95,6 +95,21 @@ fn a_list_that_is_filtered_is_not_made() {
 }
 
 #[test]
+fn lists_that_functions_capture_are_taken_apart_there() {
+    let made = [Op::VariantNew, Op::ChainPush, Op::Call, Op::TailCall, Op::VariantTag];
+    let text = "def f (xs : Array Real) : Real =
+        let cs = [1, 10, 100] in sum (map (\\x -> fold (\\s c -> s * x + c) 0 cs) xs)";
+    assert_eq!(counts(text, made), [0; 5]);
+    assert_eq!(run(text, &[Value::Reals(vec![2.0, 1.0])]), Ok(Value::Real(124.0 + 111.0)));
+    // It is made once where it isn't taken apart.
+    let text = "def f (k : Int) (xs : Array Real) : Array (List Real) =
+        let cs = [1, 10, 100] in map (\\x -> if x > 1 then x :: cs else drop k cs) xs";
+    let found = run(text, &[Value::Int(2), Value::Reals(vec![2.0, 1.0])]);
+    let expected = [vec![2.0, 1.0, 10.0, 100.0], vec![100.0]].map(Value::Reals);
+    assert_eq!(found, Ok(Value::Array(expected.to_vec())));
+}
+
+#[test]
 fn lists_in_the_program_are_taken_apart_where_they_stand() {
     let made = [Op::VariantNew, Op::ChainPush, Op::Call, Op::TailCall, Op::VariantTag];
     let value = |text: &str, args: &[f64]| {
@@ -112,6 +127,13 @@ fn lists_in_the_program_are_taken_apart_where_they_stand() {
     assert_eq!(value(folded, &[2.0]), 124.0);
     let looped = "def f (x : Real) : Real = let cs = [1, 10, 100] in loop s = x for c in cs do s * x + c";
     assert_eq!(value(looped, &[2.0]), 16.0 + 4.0 + 20.0 + 100.0);
+    let constant = "def cs : List Real = [1, 10, 100]
+    def f (x : Real) : Real = foldr (\\c s -> c + x * s) 0 cs";
+    let text = format!("{constant} + sum cs");
+    let module = compiled(&text);
+    let f = module.functions.iter().find(|function| function.name == "f").expect("the program defines `f`");
+    assert!(f.body.code.iter().all(|inst| !made.contains(&inst.op)), "{text}");
+    assert_eq!(run(&text, &[Value::Real(2.0)]), Ok(Value::Real(421.0 + 111.0)));
     let own = "private def poly (cs : List Real) (x : Real) : Real = match cs with | [] -> 0 | c :: rest -> c + x * poly rest x
     def f (x : Real) : Real = poly [1, 10, 100] x";
     assert_eq!(value(own, &[2.0]), 421.0);
