@@ -207,6 +207,12 @@ def after_a_load (n : Int) (xs : Array Real) : Real =
   let rows = [| xs, xs |] in
   loop s = 0.0 for i < n do loop s = s for j < n do s + xs[j] * rows[i + 1][j] + xs[i + 2]
 
+-- A pair is two values of one load, which stays.
+def after_a_pair (n : Int) (xs : Array Real) : Real =
+  let ps = [| (x, 2 * x) for x in xs |] in
+  let rows = [| xs, xs |] in
+  fst (loop s = (0.0, 1.0) for j < n do loop t = ps[n + 1] for k < length rows[n] do (fst s + fst t, snd t))
+
 def after_a_division (n : Int) (xs : Array Real) : Real =
   loop s = 0.0 for i < n do loop s = s for j < 3 do s + to_real (i / (j + n - 3)) * xs[i + 1]
 
@@ -237,7 +243,7 @@ def long (n : Int) (xs : Array Real) : Real =
   loop s = 0.0 for i < n do
     loop s = s for j in i .. n do s + xs[0] * sum [| x * to_real n for x in xs |] + mean [| to_real i * x for x in xs |]
 ";
-const EDGE_NAMES: &str = "row_of_no_round after_a_load after_a_division in_one_branch built_inside triangle from_anywhere of_one_length asserted elements_before elements_behind no_round no_round_inside after_a_trap after_an_error first_of_two in_a_branch \
+const EDGE_NAMES: &str = "row_of_no_round after_a_load after_a_pair after_a_division in_one_branch built_inside triangle from_anywhere of_one_length asserted elements_before elements_behind no_round no_round_inside after_a_trap after_an_error first_of_two in_a_branch \
     while_not_begun not_ended go go_lists go_two_ways bound_and_read changed long";
 
 #[test]

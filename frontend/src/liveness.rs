@@ -2,13 +2,15 @@
 //! whether one is read in a given subtree.
 //!
 //! A variable from outside of a loop that is read inside of it lives until the loop ends. So does one that the loop
-//! computes first and that doesn't change: see [`Liveness::of_entry`].
+//! computes first and that doesn't change: see [`Liveness::entry_count`].
 
 use crate::arena::Table;
 use crate::core::{Binding, Body, ExprId, ExprKind, Function, Iteration, Var};
 use crate::hash::HashMap;
 use crate::limits::Meter;
 
+/// So many loads are done where a loop is entered: they take registers as long as it goes round.
+pub(crate) const ENTRY_MAX: usize = 8;
 /// A condition of more nodes than this is not written twice.
 const COPIED_CONDITION_MAX: usize = 64;
 
@@ -33,7 +35,7 @@ pub(crate) struct Liveness {
     /// The variables whose last use is in a loop.
     dying: HashMap<ExprId, Vec<Var>>,
     /// How many of the first bindings of a loop's body are computed where the loop is entered.
-    of_entry: HashMap<ExprId, usize>,
+    entry_counts: HashMap<ExprId, usize>,
 }
 
 impl Liveness {
@@ -48,7 +50,7 @@ impl Liveness {
                 uses: Table::filled(Vec::new(), vars),
                 extents: Table::filled((0, 0), function.body.exprs.len()),
                 dying: HashMap::default(),
-                of_entry: HashMap::default(),
+                entry_counts: HashMap::default(),
             },
             depths: Table::filled(0, vars),
             loops: Vec::new(),
@@ -97,8 +99,8 @@ impl Liveness {
 
     /// How many of the first bindings of an expression are computed before it, where the loop is entered that it is the
     /// body of: loads that don't change. Where there is no iteration they aren't computed at all.
-    pub(crate) fn of_entry(&self, body: ExprId) -> usize {
-        self.of_entry.get(&body).copied().unwrap_or(0)
+    pub(crate) fn entry_count(&self, body: ExprId) -> usize {
+        self.entry_counts.get(&body).copied().unwrap_or(0)
     }
 
     /// The variables that are read for the last time in this loop.
@@ -124,9 +126,9 @@ pub(crate) fn is_copied(body: &Body, cond: ExprId) -> bool {
     true
 }
 
-/// How many of the first bindings of a loop's body are loads that don't change in the loop, which these variables are
-/// bound by.
-fn of_entry(body: &Body, bound: &[Var], expr: ExprId) -> usize {
+/// How many of the first bindings of a loop's body are loads that don't change in the loop, of whose own variables
+/// these are bound before its body.
+fn leading_loads(body: &Body, bound: &[Var], expr: ExprId) -> usize {
     let ExprKind::Block(bindings, _) = &body.exprs[expr].kind else { return 0 };
     let is_load = |binding: &&Binding| {
         let mut pending = vec![binding.value];
@@ -141,7 +143,7 @@ fn of_entry(body: &Body, bound: &[Var], expr: ExprId) -> usize {
         }
         matches!(body.exprs[binding.value].kind, ExprKind::Element(..) | ExprKind::Length(..))
     };
-    bindings.iter().take_while(is_load).count()
+    bindings.iter().take(ENTRY_MAX).take_while(is_load).count()
 }
 
 struct Walker<'w> {
@@ -175,7 +177,7 @@ impl Walker<'_> {
                 self.used(*var, expr);
             }
             ExprKind::Block(bindings, value) => {
-                self.bindings(&bindings[self.live.of_entry(expr)..]);
+                self.bindings(&bindings[self.live.entry_count(expr)..]);
                 self.expr(*value);
             }
             ExprKind::Loop(repeat) => {
@@ -237,12 +239,13 @@ impl Walker<'_> {
 
     /// What is computed where a loop is entered.
     fn entry(&mut self, bound: &[Var], body: ExprId) {
-        let count = of_entry(&self.function.body, bound, body);
+        // What is to be as it was written is computed in each round.
+        let count = if self.meter.as_written { 0 } else { leading_loads(&self.function.body, bound, body) };
         if let ExprKind::Block(bindings, _) = &self.function.body.exprs[body].kind
             && count > 0
         {
             self.bindings(&bindings[..count]);
-            self.live.of_entry.insert(body, count);
+            self.live.entry_counts.insert(body, count);
         }
     }
 

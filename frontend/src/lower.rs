@@ -250,7 +250,7 @@ impl<'l> Lowerer<'l, '_> {
                 crate::stack::grown(|| parts.iter().flat_map(|&part| self.values(part)).collect())
             }
             ExprKind::Block(bindings, value) => {
-                self.bindings(&bindings[self.live.of_entry(expr)..]);
+                self.bindings(&bindings[self.live.entry_count(expr)..]);
                 crate::stack::grown(|| self.values(*value))
             }
             _ if self.types(expr).len() == 1 => vec![self.value(expr)],
@@ -281,7 +281,7 @@ impl<'l> Lowerer<'l, '_> {
             ExprKind::Values(parts) => self.assign(parts, targets),
             ExprKind::Block(bindings, value) => {
                 let wanted = self.wanted(*value, targets);
-                for binding in &bindings[self.live.of_entry(expr)..] {
+                for binding in &bindings[self.live.entry_count(expr)..] {
                     self.binding(expr, binding, &wanted);
                 }
                 self.write(*value, targets);

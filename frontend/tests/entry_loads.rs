@@ -88,7 +88,10 @@ fn what_does_not_move() {
         sum (loop ys = xs for j < n do [| ys[0] + y for y in ys |])";
     // In the loop that makes the next array, and in the sum.
     assert_eq!(loads(text), [[Op::Elem], [Op::Elem]]);
-    // So many take registers; the others stay.
+    // So many take registers; the others stay, where they are bound first, too.
+    let bound: String = (0..14).map(|at| format!("let x{at} = xs[i + {at}] in ")).collect();
+    let sum: String = (0..14).map(|at| format!(" + x{at}")).collect();
+    assert_eq!(at(&format!("{bound}s{sum}"))[0].len(), 14 - 8);
     let sum: String = (0..10).map(|at| format!(" + xs[{at}] * xs[i + {at}]")).collect();
     let found = at(&format!("s + to_real j{sum}"));
     assert_eq!(found[0].len(), 20 - 8);

@@ -1,6 +1,6 @@
-//! Loops. The condition is tested once before the first iteration and then at the end of each; variables keep their
-//! registers, and the body computes their next values straight into them. Loads that don't change are done between the
-//! first test and the first iteration.
+//! Loops. The condition is tested once before the first iteration and then at the end of each, if it is small;
+//! variables keep their registers, and the body computes their next values straight into them. Loads that don't change
+//! are done between the first test and the first iteration.
 
 use super::Lowerer;
 use super::assign::Target;
@@ -19,7 +19,7 @@ impl<'l> Lowerer<'l, '_> {
             Iteration::While(cond) => vec![cond, repeat.body],
             Iteration::Range(range) => vec![range.from, range.to, repeat.body],
         };
-        repeated.extend(self.of_entry(repeat.body).iter().map(|binding| binding.value));
+        repeated.extend(self.entry_bindings(repeat.body).iter().map(|binding| binding.value));
         if self.flow.loop_depth == 0 {
             self.hoist_constants(&[expr]);
         }
@@ -75,7 +75,7 @@ impl<'l> Lowerer<'l, '_> {
     /// Leads into a loop by a branch, which `branch` writes for the label to go on at, and does what is only done
     /// there. Gives the mark to go back to where the loop is left.
     fn enter(&mut self, body: ExprId, head: Label, branch: impl FnOnce(&mut Self, Label)) -> usize {
-        let entry = self.of_entry(body);
+        let entry = self.entry_bindings(body);
         let inside = if entry.is_empty() { head } else { self.out.new_label() };
         branch(self, inside);
         let mark = self.constants.mark();
@@ -87,10 +87,10 @@ impl<'l> Lowerer<'l, '_> {
     }
 
     /// The first bindings of a loop's body, which are computed where it is entered.
-    fn of_entry(&self, body: ExprId) -> &'l [Binding] {
+    fn entry_bindings(&self, body: ExprId) -> &'l [Binding] {
         let function: &'l Function = self.function;
         match &function.body.exprs[body].kind {
-            ExprKind::Block(bindings, _) => &bindings[..self.live.of_entry(body)],
+            ExprKind::Block(bindings, _) => &bindings[..self.live.entry_count(body)],
             _ => &[],
         }
     }

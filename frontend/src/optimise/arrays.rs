@@ -256,12 +256,14 @@ impl Fuser<'_> {
             starts.push(self.count(fusion.made, &mut bindings));
             counts.insert(fusion.made.value, bindings);
         }
+        // What is inside of a block comes before it: `around` takes out of it what it has then.
         let mut blocks: Vec<ExprId> = chosen.iter().map(|fusion| fusion.made.block).collect();
-        blocks.sort_unstable();
+        blocks.sort_unstable_by_key(|&block| self.survey.extents[block].1);
         blocks.dedup();
         for block in blocks {
             self.block(block, &mut counts);
         }
+        debug_assert!(counts.is_empty(), "a length has been named that nothing binds");
         // What is inside of an element comes before it.
         for (fusion, start) in chosen.iter().zip(starts) {
             self.element(fusion, start);

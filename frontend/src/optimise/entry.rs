@@ -3,8 +3,11 @@
 //! In `sum [| (x[i] - x[j]) ^ 2 for j < n |]` inside of a loop over `i`, `x[i]` is loaded in each round, and in the
 //! sweep each round adds to its adjoint in memory; of `a[i][j]` the row is looked up each time. Such loads become the
 //! first bindings of the loop's body, and lowering computes these once, behind the test of whether there is a round at
-//! all ([`crate::liveness::Liveness::of_entry`]). So nothing is loaded that wasn't, and what fails fails as it did: a
-//! load that may trap moves only if nothing that stands before it in the first round may trap or run for ever.
+//! all ([`crate::liveness::Liveness::entry_count`]). So nothing is loaded that wasn't, and what fails fails as it did:
+//! a load that may trap moves only if nothing that stands before it in the first round may trap or run for ever.
+//!
+//! Code that is to be as it was written keeps its loads where they are. A loop of one or two rounds that is not part of
+//! a record, because of a call beside it, takes up to a tenth more tape: its first round's inputs are in it twice.
 //!
 //! What flows back to such an element is added up in the loop before it flows on: a derivative's last bit may be
 //! another one.
@@ -14,10 +17,10 @@ use crate::arena::Table;
 use crate::core::{Binding, Body, Expr, ExprId, ExprKind, Function, Iteration, TypeLists, Var};
 use crate::limits::Meter;
 use crate::list::List;
-use crate::liveness::is_copied;
+use crate::liveness::{ENTRY_MAX, is_copied};
 
-/// So many loads are done where a loop is entered: they take registers as long as it goes round.
-const LOADS_MAX: usize = 8;
+/// Of an index that is itself an element, and so on, so many nodes are looked at.
+const NODES_MAX: usize = 16;
 
 /// Moves loads of a function to the beginning of the bodies of the loops in which they don't change.
 pub(super) fn load_first(function: &mut Function, lists: &TypeLists, meter: &Meter) {
@@ -158,14 +161,15 @@ impl Mover<'_> {
 
     /// Walks what is evaluated in each round, in order.
     fn first(&mut self, expr: ExprId, search: &mut Search) {
-        if search.entry.len() < LOADS_MAX && self.meter.step(self.body.exprs[expr].origin.span) {
+        if search.entry.len() < ENTRY_MAX && self.meter.step(self.body.exprs[expr].origin.span) {
             crate::stack::grown(|| self.first_here(expr, search));
         }
     }
 
     fn first_here(&mut self, expr: ExprId, search: &mut Search) {
-        if self.moves(expr, search) {
-            let &[ty] = self.lists.get(self.body.exprs[expr].types) else { return };
+        if let &[ty] = self.lists.get(self.body.exprs[expr].types)
+            && self.moves(expr, search)
+        {
             let node = self.body.exprs[expr].clone();
             let var = self.body.vars.push(ty);
             self.depths.push(self.depth - 1);
@@ -178,7 +182,7 @@ impl Mover<'_> {
             ExprKind::Block(bindings, value) => {
                 let mut kept = Vec::with_capacity(bindings.len());
                 for binding in bindings {
-                    if search.entry.len() < LOADS_MAX && self.moves(binding.value, search) {
+                    if search.entry.len() < ENTRY_MAX && self.moves(binding.value, search) {
                         binding.vars.iter().for_each(|&var| self.depths[var] = self.depth - 1);
                         search.entry.push(binding);
                     } else {
@@ -227,7 +231,8 @@ impl Mover<'_> {
 
     fn is_unchanged(&self, expr: ExprId) -> bool {
         let mut pending = vec![expr];
-        while let Some(expr) = pending.pop() {
+        for _ in 0..NODES_MAX {
+            let Some(expr) = pending.pop() else { return true };
             match self.body.exprs[expr].kind {
                 ExprKind::Int(_) => {}
                 ExprKind::Var(var) if self.depths[var] < self.depth => {}
@@ -235,6 +240,6 @@ impl Mover<'_> {
                 _ => return false,
             }
         }
-        true
+        pending.is_empty()
     }
 }

@@ -1,4 +1,5 @@
-//! What is known of counts: which lengths and integers are equal, as far as loops up to them can tell.
+//! What is known of counts: which lengths and integers are equal, as far as loops up to them can tell, and which
+//! integers are at least 0.
 //!
 //! Two counts are in one class if they are equal once those below 0 are taken for 0: so is an array's length, and the
 //! count that it was built with. Facts that a condition tells end with the code that it guards.
@@ -8,7 +9,7 @@ use crate::core::Var;
 use crate::hash::HashMap;
 
 /// Of what is known to be at least 0, so much is looked at.
-const COUNTED_MAX: usize = 32;
+const NATURAL_MAX: usize = 32;
 
 /// A count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,15 +25,15 @@ pub(super) struct Facts {
     constants: HashMap<i64, Count>,
     /// The counts that stood for a class until another one did for both, in order.
     joined: Vec<usize>,
-    /// The integers that are known to be at least 0.
-    counted: Vec<Var>,
+    /// The integers that are known to be natural numbers, at least 0.
+    natural: Vec<Var>,
 }
 
 /// How much is known at a place.
 #[derive(Clone, Copy)]
 pub(super) struct Mark {
     joined: usize,
-    counted: usize,
+    natural: usize,
 }
 
 impl Facts {
@@ -43,7 +44,7 @@ impl Facts {
             sizes: vec![1; vars],
             constants: HashMap::default(),
             joined: Vec::new(),
-            counted: Vec::new(),
+            natural: Vec::new(),
         }
     }
 
@@ -94,23 +95,23 @@ impl Facts {
     }
 
     /// Notes that an integer is at least 0.
-    pub(super) fn counts(&mut self, var: Var) {
-        self.counted.push(var);
+    pub(super) fn add_natural(&mut self, var: Var) {
+        self.natural.push(var);
     }
 
     /// Whether an integer is known to be at least 0.
-    pub(super) fn is_counted(&self, var: Var) -> bool {
-        self.counted.iter().rev().take(COUNTED_MAX).any(|&known| known == var)
+    pub(super) fn is_natural(&self, var: Var) -> bool {
+        self.natural.iter().rev().take(NATURAL_MAX).any(|&known| known == var)
     }
 
     /// How much is known.
     pub(super) fn mark(&self) -> Mark {
-        Mark { joined: self.joined.len(), counted: self.counted.len() }
+        Mark { joined: self.joined.len(), natural: self.natural.len() }
     }
 
     /// Forgets what was noted after a mark.
     pub(super) fn back_to(&mut self, mark: Mark) {
-        self.counted.truncate(mark.counted);
+        self.natural.truncate(mark.natural);
         for small in self.joined.drain(mark.joined..).rev() {
             let large = self.near[small];
             self.sizes[large] -= self.sizes[small];
@@ -131,10 +132,10 @@ mod tests {
         let mark = facts.mark();
         facts.join(c, d);
         facts.join(d, a);
-        facts.counts(Var::from_index(3));
-        assert!(facts.are_equal(b, c) && facts.is_counted(Var::from_index(3)));
+        facts.add_natural(Var::from_index(3));
+        assert!(facts.are_equal(b, c) && facts.is_natural(Var::from_index(3)));
         facts.back_to(mark);
-        assert!(!facts.is_counted(Var::from_index(3)));
+        assert!(!facts.is_natural(Var::from_index(3)));
         assert!(facts.are_equal(a, b) && !facts.are_equal(b, c) && !facts.are_equal(c, d));
         let (none, less) = (facts.constant(0), facts.constant(-3));
         assert!(none == less && facts.constant(1) != none);

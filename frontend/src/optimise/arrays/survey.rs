@@ -1,5 +1,5 @@
-//! What array fusion has to know of a function: the order of evaluation, what may trap, what derivatives flow to, and
-//! the arrays that are made and read.
+//! What array fusion, and moving what doesn't change, have to know of a function: the order of evaluation, what may
+//! trap, what derivatives flow to, and the arrays that are made and read.
 
 mod indices;
 
@@ -513,7 +513,7 @@ impl Walker<'_> {
         if let Some(count) = self.count(parts.range.to).filter(|_| from_zero) {
             self.facts.join(own, count);
         }
-        if !from_zero && !self.counts_from(parts.range.from) {
+        if !from_zero && !self.begins_natural(parts.range.from) {
             return;
         }
         self.made[var] = Some(self.survey.made.len());

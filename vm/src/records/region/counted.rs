@@ -11,11 +11,11 @@
 //! behind:  …
 //! ```
 //!
-//! There may be no first block, which is for what the loop needs and doesn't change. Where the sweep comes to the block
-//! behind, n says by which of the two ways control came, and how many rounds there
-//! were. Other integers that the loop reads and doesn't change are computed again, too, if the block before it has
-//! computed them from what is at hand. The rest is written where the loop is left: reals, other integers, and those
-//! that the loop steps besides its index.
+//! There may be no first block; if there is one, nothing else leads to it, it doesn't branch, and leaves index and
+//! bound alone. Where the sweep comes to the block behind, n says by which of the two ways control came, and how many
+//! rounds there were. Other integers that the loop reads and doesn't change are computed again, too, if the entry has
+//! computed them from what is at hand, and the first block doesn't write them. The rest is written where the loop is
+//! left: reals, other integers, and those that the loop steps besides its index.
 
 use crate::bytecode::isa::{Bank, Op, Reg};
 use crate::derivation::graph::{Node, NodeId};
@@ -29,7 +29,7 @@ const NODES_MAX: usize = 8;
 /// A loop from 0 up to a bound.
 #[derive(Debug)]
 pub(super) struct CountedLoop {
-    /// The block that leads into the loop, or past it.
+    /// The block that asks whether control goes into the loop, or past it.
     pub(super) entry: usize,
     /// The block between that one and the loop, if there is one.
     first: Option<usize>,
@@ -108,7 +108,7 @@ impl CountedLoop {
         Some(registers)
     }
 
-    /// The node that an integer register holds when the loop is entered, if the entry has computed it.
+    /// The node that an integer register holds when the loop is entered, if the entry has computed it last.
     pub(super) fn computed(&self, region: &Region, register: u16) -> Option<NodeId> {
         let is_of_first = |first: usize| region.blocks[first].stretch.ends.contains_key(&Reg::int(register));
         if self.first.is_some_and(is_of_first) {
@@ -119,7 +119,8 @@ impl CountedLoop {
     }
 }
 
-/// The block that branches to one that leads into a loop, and that one, if it does nothing else.
+/// The block that branches to one that leads into a loop, and that one, if it doesn't branch and nothing else leads to
+/// it.
 pub(super) fn first_block(region: &Region, into: usize) -> Option<(usize, usize)> {
     let first = &region.blocks[into];
     let &[entry] = &first.before[..] else { return None };

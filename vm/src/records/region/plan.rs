@@ -353,11 +353,12 @@ fn index_of(region: &Region, number: usize, steps: &BTreeMap<u16, usize>, leavin
     let is = |stretch: &Stretch, node: NodeId, value: i64| stretch.graph.node(node) == Node::Int(value);
     let from_zero = |reg: u16| {
         region.blocks[region.loops[number].head].before.iter().all(|&into| {
-            // What only leads from the test to the loop need not know of the index.
-            let first = first_block(region, into);
-            let is_passed =
-                |&(_, first): &(usize, usize)| !region.blocks[first].stretch.ends.contains_key(&Reg::int(reg));
-            let from = first.filter(is_passed).map_or(into, |(entry, _)| entry);
+            // What leads from the test to the loop may leave the index as it is.
+            let leaves_it = |block: usize| !region.blocks[block].stretch.ends.contains_key(&Reg::int(reg));
+            let from = match first_block(region, into) {
+                Some((entry, first)) if leaves_it(first) => entry,
+                _ => into,
+            };
             let RegionBlock { stretch, idle, .. } = &region.blocks[from];
             idle.is_none() && stretch.ends.get(&Reg::int(reg)).is_some_and(|&node| is(stretch, node, 0))
         })

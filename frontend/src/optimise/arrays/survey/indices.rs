@@ -14,8 +14,8 @@ const CONDITIONS_MAX: usize = 16;
 pub(super) struct Indices {
     /// The first one, if that is known.
     pub(super) from: Option<i64>,
-    /// Whether it is at least 0.
-    pub(super) is_counted: bool,
+    /// Whether all of them are at least 0.
+    pub(super) are_natural: bool,
     pub(super) to: Option<Count>,
     /// The end, as so much less than a count.
     pub(super) before: Option<(Count, i64)>,
@@ -54,11 +54,11 @@ impl Walker<'_> {
     }
 
     /// Whether a range begins at 0 or above: an index of such a range, or the one after it, is no less.
-    pub(super) fn counts_from(&self, from: ExprId) -> bool {
+    pub(super) fn begins_natural(&self, from: ExprId) -> bool {
         let of_index = || {
             let (var, by) = self.shifted(from)?;
-            let is_index = self.ranges[var].is_some_and(|indices| indices.is_counted) && (0..=1).contains(&by);
-            Some(is_index || by == 0 && self.facts.is_counted(var))
+            let is_index = self.ranges[var].is_some_and(|indices| indices.are_natural) && (0..=1).contains(&by);
+            Some(is_index || by == 0 && self.facts.is_natural(var))
         };
         self.counts(from) || of_index() == Some(true)
     }
@@ -76,8 +76,8 @@ impl Walker<'_> {
         self.end_of_range = outer;
         self.define(&[range.index]);
         let (to, before) = (self.count(range.to), self.before(range.to));
-        let is_counted = self.counts_from(range.from);
-        self.ranges[range.index] = Some(Indices { from, is_counted, to, before });
+        let are_natural = self.begins_natural(range.from);
+        self.ranges[range.index] = Some(Indices { from, are_natural, to, before });
     }
 
     /// Walks the first element of an array, which is made before the loop over the others.
@@ -113,7 +113,7 @@ impl Walker<'_> {
                     if let (ExprKind::Int(0..), &ExprKind::Var(var)) =
                         (&self.body.exprs[*zero].kind, &self.body.exprs[*var].kind)
                     {
-                        self.facts.counts(var);
+                        self.facts.add_natural(var);
                     }
                 }
                 _ => {}
