@@ -126,8 +126,8 @@ pub(crate) fn is_copied(body: &Body, cond: ExprId) -> bool {
     true
 }
 
-/// How many of the first bindings of a loop's body are loads that don't change in the loop, of whose own variables
-/// these are bound before its body.
+/// How many of the first bindings of a loop's body are loads that don't change in the loop. `bound` are the variables
+/// that the loop itself binds; nothing of its condition is known in the body.
 fn leading_loads(body: &Body, bound: &[Var], expr: ExprId) -> usize {
     let ExprKind::Block(bindings, _) = &body.exprs[expr].kind else { return 0 };
     let is_load = |binding: &&Binding| {

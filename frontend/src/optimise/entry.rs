@@ -6,8 +6,8 @@
 //! all ([`crate::liveness::Liveness::entry_count`]). So nothing is loaded that wasn't, and what fails fails as it did:
 //! a load that may trap moves only if nothing that stands before it in the first round may trap or run for ever.
 //!
-//! Code that is to be as it was written keeps its loads where they are. A loop of one or two rounds that is not part of
-//! a record, because of a call beside it, takes up to a tenth more tape: its first round's inputs are in it twice.
+//! Code that is to be as it was written keeps its loads where they are. A loop of one or two rounds beside a call takes
+//! up to a tenth more tape: what is loaded stands on it before the loop's record.
 //!
 //! What flows back to such an element is added up in the loop before it flows on: a derivative's last bit may be
 //! another one.
