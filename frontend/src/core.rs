@@ -630,6 +630,29 @@ impl Expr {
     }
 }
 
+impl ExprKind {
+    /// Visits the variables that it binds itself.
+    pub(crate) fn for_each_bound(&self, mut visit: impl FnMut(Var)) {
+        match self {
+            ExprKind::Block(bindings, _) => {
+                bindings.iter().flat_map(|binding| &binding.vars).copied().for_each(visit);
+            }
+            ExprKind::Loop(repeat) => {
+                repeat.vars.iter().copied().for_each(&mut visit);
+                if let Iteration::Range(range) = repeat.iteration {
+                    visit(range.index);
+                }
+            }
+            ExprKind::Collect(_, collect) => visit(collect.range.index),
+            ExprKind::Join(join) => {
+                join.bodies.iter().flat_map(|labelled| &labelled.params).copied().for_each(visit);
+            }
+            ExprKind::Repeat(repeat) => repeat.params.iter().copied().for_each(visit),
+            _ => {}
+        }
+    }
+}
+
 impl Body {
     /// Takes what it holds out of it, in tables without room for more, and keeps its own room: for the next function
     /// that is made.

@@ -5,7 +5,7 @@
 //! computes first and that doesn't change: see [`Liveness::entry_count`].
 
 use crate::arena::Table;
-use crate::core::{Binding, Body, ExprId, ExprKind, Function, Iteration, Var};
+use crate::core::{Binding, Body, ExprId, ExprKind, Function, Iteration, Step, Var};
 use crate::hash::HashMap;
 use crate::limits::Meter;
 
@@ -135,13 +135,16 @@ fn leading_loads(body: &Body, bound: &[Var], expr: ExprId) -> usize {
         while let Some(expr) = pending.pop() {
             match &body.exprs[expr].kind {
                 ExprKind::Element(_, parts, _) => pending.extend(parts),
+                // A loop that changes a builder carries it.
+                ExprKind::Builder(_, Step::Get, parts) => pending.extend(parts),
                 &ExprKind::Length(_, array) => pending.push(array),
                 ExprKind::Var(var) if !bound.contains(var) => {}
                 ExprKind::Int(_) => {}
                 _ => return false,
             }
         }
-        matches!(body.exprs[binding.value].kind, ExprKind::Element(..) | ExprKind::Length(..))
+        let kind = &body.exprs[binding.value].kind;
+        matches!(kind, ExprKind::Element(..) | ExprKind::Builder(_, Step::Get, _) | ExprKind::Length(..))
     };
     bindings.iter().take(ENTRY_MAX).take_while(is_load).count()
 }

@@ -21,6 +21,7 @@ mod integers;
 mod invariant;
 mod params;
 mod peel;
+mod rows;
 mod scalars;
 mod select;
 mod share;
@@ -59,6 +60,10 @@ pub(crate) fn optimise(mut program: Program, meter: &Meter) -> Program {
         if arrays::fuse(function, lists, meter) {
             cases::choose(function, lists, meter);
             integers::simplify(function, lists, meter);
+            hoist::hoist(function, lists, meter);
+            share::share(function, lists, meter);
+        }
+        if rows::carry(function, lists, meter) {
             hoist::hoist(function, lists, meter);
             share::share(function, lists, meter);
         }

@@ -31,35 +31,16 @@ impl Renumber for Copies {
 pub(super) fn copy(body: &mut Body, nodes: &[ExprId], atoms: &HashMap<Var, Atom>) -> Vec<ExprId> {
     let mut copies = Copies::default();
     for &node in nodes {
-        match &body.exprs[node].kind {
-            ExprKind::Block(bindings, _) => {
-                let vars: Vec<Var> = bindings.iter().flat_map(|binding| &binding.vars).copied().collect();
-                copies.bind(body, &vars);
-            }
-            ExprKind::Loop(repeat) => {
-                let mut vars = repeat.vars.to_vec();
-                if let crate::core::Iteration::Range(range) = repeat.iteration {
-                    vars.push(range.index);
-                }
-                copies.bind(body, &vars);
-            }
-            ExprKind::Collect(_, collect) => {
-                let index = collect.range.index;
-                copies.bind(body, &[index]);
-            }
-            ExprKind::Join(join) => {
-                let labels: Vec<Label> = join.bodies.iter().map(|labelled| labelled.label).collect();
-                let vars: Vec<Var> = join.bodies.iter().flat_map(|labelled| &labelled.params).copied().collect();
-                labels.into_iter().for_each(|label| copies.bind_label(body, label));
-                copies.bind(body, &vars);
-            }
-            ExprKind::Repeat(repeat) => {
-                let (label, vars) = (repeat.label, repeat.params.to_vec());
-                copies.bind_label(body, label);
-                copies.bind(body, &vars);
-            }
+        let (mut vars, mut labels) = (Vec::new(), Vec::new());
+        let kind = &body.exprs[node].kind;
+        kind.for_each_bound(|var| vars.push(var));
+        match kind {
+            ExprKind::Join(join) => labels.extend(join.bodies.iter().map(|labelled| labelled.label)),
+            ExprKind::Repeat(repeat) => labels.push(repeat.label),
             _ => {}
         }
+        labels.into_iter().for_each(|label| copies.bind_label(body, label));
+        copies.bind(body, &vars);
     }
     let mut made = Vec::with_capacity(nodes.len());
     for &node in nodes {

@@ -12,7 +12,7 @@
 
 use crate::core::{
     ArrayType, Atom, Binding, Body, Expr, ExprId, ExprKind, Function, Iteration, Label, Loop, Origin, Step, Switch,
-    Text, TypeLists, Var,
+    Text, TypeList, TypeLists, Var,
 };
 use crate::hash::{HashMap, HashSet};
 use crate::limits::Meter;
@@ -52,6 +52,18 @@ pub(super) fn change(function: &mut Function, lists: &mut TypeLists, module: &mu
             at += 1;
         }
     }
+}
+
+/// The variables that hold the versions of an accumulator of a loop, and how these hold their elements, if it can be
+/// changed in place.
+pub(super) fn versions(
+    body: &Body,
+    lists: &TypeLists,
+    meter: &Meter,
+    (expr, at): (ExprId, usize),
+) -> Option<(HashSet<Var>, ArrayType)> {
+    let found = Walker::new(body, lists, meter).accumulator(expr, at)?;
+    Some((found.versions, found.array))
 }
 
 /// What a loop carries from one round to the next.
@@ -573,7 +585,7 @@ impl Rewriter<'_> {
                 other => other,
             };
             self.body.exprs[expr].kind = new;
-            self.body.exprs[expr].types = self.retyped(expr, types);
+            self.body.exprs[expr].types = retyped(self.body, self.lists, expr, types);
         }
     }
 
@@ -593,33 +605,32 @@ impl Rewriter<'_> {
             _ => false,
         }
     }
+}
 
-    /// The types of an expression's values after those of its parts have changed.
-    fn retyped(&mut self, expr: ExprId, types: crate::core::TypeList) -> crate::core::TypeList {
-        let of = |body: &Body, part: ExprId| body.exprs[part].types;
-        let is_trap = |body: &Body, part: ExprId| matches!(body.exprs[part].kind, ExprKind::Trap(_));
-        match &self.body.exprs[expr].kind {
-            ExprKind::Var(var) => {
-                let ty = self.body.vars[*var];
-                self.lists.intern(&[ty])
-            }
-            ExprKind::Builder(_, Step::Put, parts) => of(self.body, parts[0]),
-            ExprKind::Block(_, value) => of(self.body, *value),
-            &ExprKind::If([_, then, other]) => of(self.body, if is_trap(self.body, then) { other } else { then }),
-            ExprKind::Switch(switch) => {
-                let mut arms = switch.arms.iter().map(|arm| arm.1).chain(switch.default);
-                arms.find(|&arm| !is_trap(self.body, arm)).map_or(types, |arm| of(self.body, arm))
-            }
-            ExprKind::Values(parts) => {
-                let all: Vec<ValueType> =
-                    parts.iter().flat_map(|&part| self.lists.get(of(self.body, part)).to_vec()).collect();
-                self.lists.intern(&all)
-            }
-            ExprKind::Loop(repeat) => {
-                let vars: Vec<ValueType> = repeat.vars.iter().map(|&var| self.body.vars[var]).collect();
-                self.lists.intern(&vars)
-            }
-            _ => types,
+/// The types of an expression's values after those of its parts have changed.
+pub(super) fn retyped(body: &Body, lists: &mut TypeLists, expr: ExprId, types: TypeList) -> TypeList {
+    let of = |part: ExprId| body.exprs[part].types;
+    let is_trap = |part: ExprId| matches!(body.exprs[part].kind, ExprKind::Trap(_));
+    match &body.exprs[expr].kind {
+        ExprKind::Var(var) => {
+            let ty = body.vars[*var];
+            lists.intern(&[ty])
         }
+        ExprKind::Builder(_, Step::Put, parts) => of(parts[0]),
+        ExprKind::Block(_, value) => of(*value),
+        &ExprKind::If([_, then, other]) => of(if is_trap(then) { other } else { then }),
+        ExprKind::Switch(switch) => {
+            let mut arms = switch.arms.iter().map(|arm| arm.1).chain(switch.default);
+            arms.find(|&arm| !is_trap(arm)).map_or(types, |arm| of(arm))
+        }
+        ExprKind::Values(parts) => {
+            let all: Vec<ValueType> = parts.iter().flat_map(|&part| lists.get(of(part)).to_vec()).collect();
+            lists.intern(&all)
+        }
+        ExprKind::Loop(repeat) => {
+            let vars: Vec<ValueType> = repeat.vars.iter().map(|&var| body.vars[var]).collect();
+            lists.intern(&vars)
+        }
+        _ => types,
     }
 }

@@ -37,7 +37,8 @@ impl fmt::Display for WithSources<'_> {
             writeln!(
                 f,
                 "Several loops have one place if a function of the prelude has them, if their function was copied into \
-                 several\ncallers, or if one is for the lengths that arrays are likely to have, and one for others."
+                 several\ncallers, or if one is for arrays of a likely length or for a row that is changed where it is, and \
+                 one for others."
             )?;
         }
         self.explanation.functions.iter().try_for_each(|function| self.function(f, function))
