@@ -74,8 +74,21 @@ def before (n : Int) (m : Int) (x : Real) : Real =
     loop t = t for j < n / 4 do
       { t with [i] = { t[i] with [j % m] = (loop s = 0.0 for k < i do s + t[k][j % m] * t[i][0]) } } in
   t[4][0]
+
+-- The row that is read may be the one that is changed.
+def here (n : Int) (m : Int) (x : Real) : Real =
+  let t = loop t = [| [| x for _ < m |] for _ < 4 |] for i < 4 do
+    loop t = t for k in i .. 4 do
+      loop t = t for j < n / 4 do { t with [k] = { t[k] with [j % m] = t[i][(j + 1) % m] * 0.9 + t[k][0] } } in
+  t[3][0] + t[2][1]
+
+def behind (n : Int) (m : Int) (x : Real) : Real =
+  let t = loop t = [| [| x for _ < m |] for _ < 4 |] for i < 4 do
+    loop t = t for k in i + 1 .. 4 do
+      loop t = t for j < n / 4 do { t with [k] = { t[k] with [j % m] = t[i][(j + 1) % m] * 0.9 + t[k][0] } } in
+  t[3][0] + t[2][1]
 ";
-const NAMES: &str = "plain nested unknown pairs ints deep named chosen carried before";
+const NAMES: &str = "plain nested unknown pairs ints deep named chosen carried before here behind";
 
 fn args(n: i64, m: i64) -> [Value; 3] {
     [Value::Int(n), Value::Int(m), Value::Real(0.7)]
@@ -163,13 +176,15 @@ impl Writer<'_> {
     /// An index, which may be out of bounds once in a while.
     fn index(&mut self) -> String {
         let known = self.dice.pick(&self.ints);
-        match self.dice.usize(..12) {
-            0 => "0".to_owned(),
-            1 => "1".to_owned(),
-            2 => format!("({known} + 1)"),
-            3 => format!("({known} - 1)"),
-            4 => format!("({known} % n)"),
-            5 => format!("(abs ({known} * 2 - 1) % n)"),
+        match self.dice.usize(..24) {
+            0..=1 => "0".to_owned(),
+            2 => "1".to_owned(),
+            3 => format!("({known} + 1)"),
+            4 => format!("({known} - 1)"),
+            5..=7 => format!("(({known} + 1) % n)"),
+            8..=9 => format!("(abs ({known} - 1) % n)"),
+            10 => format!("(abs ({known} * 2 - 1) % n)"),
+            11..=14 => self.ints.last().cloned().unwrap_or_default(),
             _ => known,
         }
     }
@@ -199,10 +214,10 @@ impl Writer<'_> {
     }
 
     fn real(&mut self, depth: usize) -> String {
-        match self.dice.usize(..if depth == 0 { 4 } else { 9 }) {
+        match self.dice.usize(..if depth == 0 { 4 } else { 14 }) {
             0 => self.dice.pick(&self.reals),
             1 => format!("to_real {}", self.index()),
-            2..=3 => {
+            2..=3 | 9.. => {
                 let row = self.row();
                 self.element(&row)
             }
@@ -219,7 +234,7 @@ impl Writer<'_> {
                 self.reals.pop();
                 format!("(loop {sum} = 0.0 for {round} < {count} do 0.5 * {sum} + {term})")
             }
-            _ => format!("(if {} < {} then {} else 1.5)", self.index(), self.index(), self.real(depth - 1)),
+            8 => format!("(if {} < {} then {} else 1.5)", self.index(), self.index(), self.real(depth - 1)),
         }
     }
 
