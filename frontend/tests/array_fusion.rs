@@ -220,6 +220,39 @@ fn an_array_that_is_used_otherwise_is_made() {
 }
 
 #[test]
+fn elements_that_take_little_are_computed_for_each_read() {
+    let (a, b) = (reals(&[1.5, 4.0, -2.0]), reals(&[1.0, 3.0, 0.5]));
+    let text = "def f (a : Array Real) (b : Array Real) : Real = let d = a - b in dot d d + sum (map abs d)";
+    assert_eq!(built(text), 0);
+    assert_eq!(run(text, &[a.clone(), b.clone()]), Ok(Value::Real(0.25 + 1.0 + 6.25 + 4.0)));
+    assert_eq!(gradient(text, &[a.clone(), b.clone()]), (Value::Real(11.5), reals(&[2.0, 3.0, -6.0])));
+    traps_with(text, &[a.clone(), reals(&[1.0])], "different lengths");
+    // Elements of which it is known by a test that they are there.
+    let text = "def f (a : Array Real) (b : Array Real) : Real =
+        let d = a - b in let k = dot d d in let c = k *. d in
+        if length c == 3 then c[0] + c[1] * c[2] else 0";
+    assert_eq!(built(text), 0);
+    assert_eq!(run(text, &[a.clone(), b.clone()]), Ok(Value::Real(7.5 * 0.5 + 7.5 * 7.5 * -2.5)));
+    assert_eq!(run(text, &[reals(&[1.0]), reals(&[3.0])]), Ok(Value::Real(0.0)));
+    // Each element is read once, so that it doesn't matter what it takes.
+    let text = "def f (a : Array Real) : Real = let c = map exp a in if length c == 2 then c[0] - c[1] else 2";
+    assert_eq!(built(text), 0);
+    assert_eq!(run(text, &[reals(&[0.0, 0.0])]), Ok(Value::Real(0.0)));
+    assert_eq!(run(text, std::slice::from_ref(&a)), Ok(Value::Real(2.0)));
+    // One of them twice; one that may not be there; one that takes much; and what may trap.
+    for text in [
+        "def f (a : Array Real) : Real = let c = map exp a in if length c == 2 then sum c - c[0] else 2",
+        "def f (a : Array Real) : Real = let c = map (* 2) a in if length c == 2 then c[0] - c[2] else 2",
+        "def f (a : Array Real) : Real =
+            let c = map (\\x -> 0.5 * x + 2 * x - 1 / (x + 3)) a in sum c + product c",
+        "def f (a : Array Real) (n : Int) : Real =
+            let c = [| a[n - i] for i < n |] in sum c + product c",
+    ] {
+        assert_eq!(built(text), 1, "{text}");
+    }
+}
+
+#[test]
 fn elements_that_nobody_asks_for_are_not_computed() {
     for body in [
         "if n > 0 then sum b else 1",

@@ -39,6 +39,23 @@ fn indices_take_few_operations_in_the_innermost_loop() {
 }
 
 #[test]
+fn what_is_compared_with_itself_is_not_compared() {
+    let ops = |text: &str| -> Vec<Op> {
+        let module = compile("test.dual", text).unwrap_or_else(|errors| panic!("{errors}"));
+        let (_, f) = module.function("f").expect("the program defines it");
+        f.body.code.iter().map(|inst| inst.op).collect()
+    };
+    assert!(!ops("def f (n : Int) : Int = if n == n then 1 else error \"never\"").contains(&Op::Branch));
+    // The lengths of two arrays that are one.
+    let comparisons = [Op::IEq, Op::INe];
+    let has_none = |text: &str| !ops(text).iter().any(|op| comparisons.contains(op));
+    assert!(has_none("def f (a : Array Real) : Real = dot a a"));
+    assert!(!has_none("def f (a : Array Real) (b : Array Real) : Real = dot a b"));
+    // A real may not be a number.
+    assert!(ops("def f (x : Real) : Int = if x == x then 1 else 0").contains(&Op::Eq));
+}
+
+#[test]
 fn loads_and_traps_stay_in_their_order() {
     let text = "def f (a : Array Int) (b : Array Int) (i : Int) : Int = 0 - a[i] + (b[i] - 3) - (4 - a[i + 1])";
     let engine = Engine::new(Config::default());

@@ -12,7 +12,8 @@
 //! The elements are computed and combined in the order in which they were before. What changes is when: the expression
 //! for an element comes after what stands between builder and loop, and after what the loop did with the elements
 //! before it. Nobody can tell if
-//! - each element was read at most once, so that no work is done twice;
+//! - each element was read at most once, or it takes so little that to compute it again is no more work than to load
+//!   it, and it can't trap;
 //! - the expression can't trap and always ends; or else all elements are read whatever happens, and nothing that the
 //!   expression comes after can trap or run for ever. What is only evaluated for an empty array counts as nothing;
 //! - no derivative flows from both to the same place: the contributions to it would be added in another order. Of
@@ -28,8 +29,8 @@
 mod facts;
 mod survey;
 
-use super::copies;
-use crate::core::{Atom, Binding, Body, Expr, ExprId, ExprKind, Function, Origin, Range, TypeLists, Var};
+use super::{copies, scalar_cost};
+use crate::core::{Atom, Binding, Body, Collect, Expr, ExprId, ExprKind, Function, Origin, Range, TypeLists, Var};
 use crate::hash::{HashMap, HashSet};
 use crate::limits::{Count, Meter};
 use crate::list::List;
@@ -43,6 +44,10 @@ pub(super) use survey::{Order, Survey, is_trap};
 const NODES_MAX: usize = 400;
 /// An element of at most so many nodes is copied for a loop that begins with the first one.
 const COPIED_NODES_MAX: usize = 64;
+/// An element of at most so many nodes, which loads at most so many numbers, is computed again for up to so many reads.
+const CHEAP_NODES_MAX: usize = 10;
+const CHEAP_LOADS_MAX: usize = 2;
+const READS_MAX: usize = 9;
 /// So many loads are compared with others.
 const ELEMENT_LOADS_MAX: usize = 32;
 const LOADS_MAX: usize = 256;
@@ -78,10 +83,16 @@ fn has_builders(function: &Function, meter: &Meter) -> bool {
 /// An array that is to be fused.
 struct Fusion<'s> {
     made: &'s Made,
-    /// Where its first element is read alone.
-    first: Option<&'s Read>,
+    /// Where single elements are read, and which.
+    single: Vec<(&'s Read, i64)>,
     /// Where its elements are read in a loop, and the loop and its index.
-    each: Option<(&'s Read, ExprId, Var)>,
+    each: Vec<(&'s Read, ExprId, Var)>,
+}
+
+impl<'s> Fusion<'s> {
+    fn new(made: &'s Made) -> Self {
+        Fusion { made, single: Vec::new(), each: Vec::new() }
+    }
 }
 
 /// The arrays that are fused in this round.
@@ -91,15 +102,16 @@ fn choose<'s>(survey: &'s Survey, body: &Body, meter: &Meter) -> Vec<Fusion<'s>>
     let mut places = BTreeSet::new();
     for made in &survey.made {
         let Some(fusion) = fusion(survey, body, made, meter) else { continue };
-        let taker = fusion.each.map(|(_, repeat, _)| repeat);
+        let loops = || fusion.each.iter().map(|&(_, repeat, _)| repeat);
         // What is in an element that is copied is fused first.
         let (first, last) = survey.extents[made.collect];
-        let is_busy = fusion.first.is_some() && places.range(first..=last).next().is_some();
-        if is_busy || takers.contains(&made.collect) || taker.is_some_and(|taker| makers.contains(&taker)) {
+        let is_copied = !fusion.single.is_empty() || fusion.each.len() > 1;
+        let is_busy = is_copied && places.range(first..=last).next().is_some();
+        if is_busy || takers.contains(&made.collect) || loops().any(|repeat| makers.contains(&repeat)) {
             continue;
         }
         makers.insert(made.collect);
-        takers.extend(taker);
+        takers.extend(loops());
         places.insert(survey.extents[made.collect].1);
         chosen.push(fusion);
     }
@@ -117,19 +129,23 @@ fn fusion<'s>(survey: &'s Survey, body: &Body, made: &'s Made, meter: &Meter) ->
     let is_harmless = !elements().any(|element| survey.may_trap(element));
     // A first element that has an expression of its own isn't copied.
     let (first, each) = match &made.reads[..] {
-        [] => (None, None),
-        [each] => (None, Some(each)),
-        [first, each] if collect.first.is_some() || size <= COPIED_NODES_MAX => (Some(first), Some(each)),
+        [] => return is_harmless.then(|| Fusion::new(made)),
+        [each] if matches!(each.which, Which::Each { .. }) => (None, each),
+        [first, each] if is_rest(first, each) => {
+            if collect.first.is_none() && size > COPIED_NODES_MAX {
+                return None;
+            }
+            (Some(first), each)
+        }
+        _ if is_harmless && collect.first.is_none() => return several(survey, body, made, collect, meter),
         _ => return None,
     };
-    let Some(each) = each else { return is_harmless.then_some(Fusion { made, first: None, each: None }) };
     let Which::Each { repeat, index, shift, from, is_to_end } = each.which else { return None };
     let is_whole = match first {
         // The expression that is left isn't that of the first element.
         None if from == 0 && collect.first.is_some() => return None,
         None => from == 0 && is_to_end,
-        Some(first) if first.which == Which::First && from == 1 => is_to_end,
-        Some(_) => return None,
+        Some(_) => is_to_end,
     };
     let after = survey.extents[made.value].1;
     let to = survey.extents[repeat].1;
@@ -149,7 +165,74 @@ fn fusion<'s>(survey: &'s Survey, body: &Body, made: &'s Made, meter: &Meter) ->
     };
     let mut moved =
         elements().map(|element| Moved { survey, body, element, at, array, made: after, index, shift, meter });
-    moved.all(|moved| moved.keeps_sums(to)).then_some(Fusion { made, first, each: Some((each, repeat, index)) })
+    let single = first.map(|first| (first, 0)).into_iter().collect();
+    moved.all(|moved| moved.keeps_sums(to)).then(|| Fusion { made, single, each: vec![(each, repeat, index)] })
+}
+
+/// Whether a loop reads the elements behind the first one, which is read before.
+fn is_rest(first: &Read, each: &Read) -> bool {
+    first.which == Which::At(0) && matches!(each.which, Which::Each { from: 1, .. })
+}
+
+/// How an array can be fused of which elements are read at several places, and none can trap.
+fn several<'s>(
+    survey: &'s Survey,
+    body: &Body,
+    made: &'s Made,
+    collect: &Collect,
+    meter: &Meter,
+) -> Option<Fusion<'s>> {
+    let element = collect.body;
+    let size = survey.size(element);
+    if made.reads.len() > READS_MAX || size > COPIED_NODES_MAX {
+        return None;
+    }
+    let mut fusion = Fusion::new(made);
+    for read in &made.reads {
+        match read.which {
+            Which::At(at) => fusion.single.push((read, at)),
+            Which::Each { repeat, index, .. } => fusion.each.push((read, repeat, index)),
+        }
+    }
+    let mut known = BTreeSet::new();
+    let is_once = fusion.each.is_empty() && fusion.single.iter().all(|&(_, at)| known.insert(at));
+    if !is_once && !is_cheap(survey, body, element) {
+        return None;
+    }
+    let from = match body.exprs[collect.range.from].kind {
+        ExprKind::Int(from) => Some(from),
+        _ => None,
+    };
+    let (at, array, after) = (collect.range.index, made.array, survey.extents[made.value].1);
+    let keeps_sums = |read: &Read| {
+        let (to, index, shift) = match read.which {
+            // Of no loop's iterations.
+            Which::At(_) => (survey.extents[read.expr].1, at, None),
+            Which::Each { repeat, index, shift, .. } => {
+                (survey.extents[repeat].1, index, from.and_then(|from| shift.checked_add(from)))
+            }
+        };
+        let is_small = match read.which {
+            Which::At(_) => true,
+            Which::Each { repeat, .. } => survey.size(repeat) + size <= NODES_MAX,
+        };
+        is_small && Moved { survey, body, element, at, array, made: after, index, shift, meter }.keeps_sums(to)
+    };
+    made.reads.iter().all(keeps_sums).then_some(fusion)
+}
+
+/// Whether to compute an element again is no more work than to load it.
+fn is_cheap(survey: &Survey, body: &Body, element: ExprId) -> bool {
+    let (first, last) = survey.extents[element];
+    let nodes = &survey.order[first..=last];
+    let is_load = |node: &&ExprId| matches!(body.exprs[**node].kind, ExprKind::Element(..));
+    nodes.len() <= CHEAP_NODES_MAX
+        && nodes.iter().filter(is_load).count() <= CHEAP_LOADS_MAX
+        && nodes.iter().all(|&node| match &body.exprs[node].kind {
+            ExprKind::Var(_) | ExprKind::Real(_) | ExprKind::Int(_) | ExprKind::Element(..) => true,
+            ExprKind::Scalar(op, _) => scalar_cost(*op) == 1,
+            _ => false,
+        })
 }
 
 /// An element that is to be moved into a loop.
@@ -327,35 +410,70 @@ impl Fuser<'_> {
 
     /// Puts the element in the place of where it is read. The builder counts from `start`.
     fn element(&mut self, fusion: &Fusion, start: Atom) {
-        let Some((each, _, index)) = fusion.each else { return };
         let ExprKind::Collect(_, collect) = &self.body.exprs[fusion.made.collect].kind else { return };
         let (own_first, element, at) = (collect.first, collect.body, collect.range.index);
-        if let Some(first) = fusion.first {
-            let copy = own_first.unwrap_or_else(|| {
-                let (from, to) = self.survey.extents[element];
-                let nodes = &self.survey.order[from..=to];
-                self.meter.nodes(Count::Code, nodes.len());
-                let copies = copies::copy(self.body, nodes, &HashMap::from_iter([(at, start)]));
-                *copies.last().expect("an expression has nodes")
-            });
-            self.body.exprs[first.expr].kind = ExprKind::Block(Box::default(), copy);
+        for &(read, place) in &fusion.single {
+            let (bindings, copy) = match own_first {
+                Some(first) => (Vec::new(), first),
+                None => {
+                    let mut bindings = Vec::new();
+                    let index = self.index(read, (start, place), &mut bindings);
+                    (bindings, self.copy(element, HashMap::from_iter([(at, index)])))
+                }
+            };
+            self.body.exprs[read.expr].kind = ExprKind::Block(bindings.into(), copy);
         }
-        let ExprKind::Element(_, [_, mut read_at], _) = self.body.exprs[each.expr].kind else { return };
-        let from_zero = matches!(start, Atom::Int(0));
-        let is_plain = from_zero && matches!(self.body.exprs[read_at].kind, ExprKind::Var(var) if var == index);
+        let Some(((last, _, index), others)) = fusion.each.split_last() else { return };
+        for &(read, _, index) in others {
+            let mut bindings = Vec::new();
+            let own = match self.index_in(read, index, start) {
+                None => index,
+                Some(value) => self.name(value, &mut bindings),
+            };
+            let copy = self.copy(element, HashMap::from_iter([(at, Atom::Var(own))]));
+            self.body.exprs[read.expr].kind = ExprKind::Block(bindings.into(), copy);
+        }
         let mut bindings = Vec::new();
-        if is_plain {
-            self.rename(element, at, index);
-        } else {
-            if !from_zero {
-                let origin = self.body.exprs[each.expr].origin;
-                let start = self.make(start.kind(), &[ValueType::Int], origin);
-                let sum = ExprKind::Scalar(Op::IAdd, List::from([read_at, start]));
-                read_at = self.make(sum, &[ValueType::Int], origin);
-            }
-            bindings.push(Binding { vars: List::from([at]), value: read_at });
+        match self.index_in(last, *index, start) {
+            None => self.rename(element, at, *index),
+            Some(value) => bindings.push(Binding { vars: List::from([at]), value }),
         }
-        self.body.exprs[each.expr].kind = ExprKind::Block(bindings.into(), element);
+        self.body.exprs[last.expr].kind = ExprKind::Block(bindings.into(), element);
+    }
+
+    /// A copy of an element, with atoms in the place of variables.
+    fn copy(&mut self, element: ExprId, atoms: HashMap<Var, Atom>) -> ExprId {
+        let (from, to) = self.survey.extents[element];
+        let nodes = &self.survey.order[from..=to];
+        self.meter.nodes(Count::Code, nodes.len());
+        *copies::copy(self.body, nodes, &atoms).last().expect("an expression has nodes")
+    }
+
+    /// The builder's index for an element that is read alone.
+    fn index(&mut self, read: &Read, (start, place): (Atom, i64), bindings: &mut Vec<Binding>) -> Atom {
+        match start {
+            Atom::Int(start) => Atom::Int(start.wrapping_add(place)),
+            _ if place == 0 => start,
+            _ => {
+                let origin = self.body.exprs[read.expr].origin;
+                let args = [start, Atom::Int(place)].map(|atom| self.make(atom.kind(), &[ValueType::Int], origin));
+                let sum = self.make(ExprKind::Scalar(Op::IAdd, List::from(args)), &[ValueType::Int], origin);
+                Atom::Var(self.name(sum, bindings))
+            }
+        }
+    }
+
+    /// The builder's index for the element that is read in a round of a loop; `None` if it is the loop's.
+    fn index_in(&mut self, read: &Read, index: Var, start: Atom) -> Option<ExprId> {
+        let ExprKind::Element(_, [_, read_at], _) = self.body.exprs[read.expr].kind else { return None };
+        if !matches!(start, Atom::Int(0)) {
+            let origin = self.body.exprs[read.expr].origin;
+            let start = self.make(start.kind(), &[ValueType::Int], origin);
+            let sum = ExprKind::Scalar(Op::IAdd, List::from([read_at, start]));
+            return Some(self.make(sum, &[ValueType::Int], origin));
+        }
+        let is_plain = matches!(self.body.exprs[read_at].kind, ExprKind::Var(var) if var == index);
+        (!is_plain).then_some(read_at)
     }
 
     /// Gives a variable another name in an expression. There are nodes by now of which the survey knows nothing.

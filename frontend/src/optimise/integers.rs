@@ -14,7 +14,9 @@ use crate::hash::HashMap;
 use crate::limits::Meter;
 use crate::list::List;
 use dualvm_vm::isa::Op;
+use dualvm_vm::module::ValueType;
 use smallvec::SmallVec;
+use std::cmp::Ordering;
 
 /// Sums of more terms stay as they are.
 const TERMS_MAX: usize = 32;
@@ -171,6 +173,7 @@ impl Finder<'_> {
                     binds |= found.binds;
                 }
                 self.halve(expr);
+                self.decide(expr);
                 Found { level: if pure { level } else { depth }, pure, binds }
             }
         }
@@ -225,6 +228,31 @@ impl Finder<'_> {
         if is_half && self.parity(number, &mut { NODES_MAX }).is_some_and(|parity| parity.is_even()) {
             self.body.exprs[divisor].kind = ExprKind::Int(1);
             self.body.exprs[expr].kind = ExprKind::Scalar(Op::IShr, List::from([number, divisor]));
+        }
+    }
+
+    /// A comparison of an integer with itself has one outcome, and a choice by it one way.
+    fn decide(&mut self, expr: ExprId) {
+        match self.body.exprs[expr].kind {
+            ExprKind::Compare(comparison, [a, b]) if self.are_same(a, b) => {
+                self.body.exprs[expr].kind = ExprKind::Int(comparison.holds(Ordering::Equal).into());
+            }
+            ExprKind::If([cond, then, other]) if let ExprKind::Int(holds) = self.body.exprs[cond].kind => {
+                let chosen = if holds != 0 { then } else { other };
+                self.body.exprs[expr].kind = ExprKind::Block(Box::default(), chosen);
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether two expressions are the same integer, or the length of the same array.
+    fn are_same(&self, a: ExprId, b: ExprId) -> bool {
+        match [a, b].map(|expr| &self.body.exprs[expr].kind) {
+            [ExprKind::Var(a), ExprKind::Var(b)] => a == b && self.body.vars[*a] == ValueType::Int,
+            [&ExprKind::Length(of, a), &ExprKind::Length(other, b)] if of == other => {
+                matches!([a, b].map(|expr| &self.body.exprs[expr].kind), [ExprKind::Var(a), ExprKind::Var(b)] if a == b)
+            }
+            _ => false,
         }
     }
 

@@ -22,9 +22,12 @@ pub(super) struct Facts {
     near: Vec<usize>,
     /// How many counts there are in the class that one stands for.
     sizes: Vec<usize>,
+    /// What all in the class are that one stands for, if it is known.
+    values: Vec<Option<i64>>,
     constants: HashMap<i64, Count>,
-    /// The counts that stood for a class until another one did for both, in order.
-    joined: Vec<usize>,
+    /// The counts that stood for a class until another one did for both, in order, and whether what all are was only
+    /// known of that class.
+    joined: Vec<(usize, bool)>,
     /// The integers that are known to be natural numbers, at least 0.
     natural: Vec<Var>,
 }
@@ -42,6 +45,7 @@ impl Facts {
         Facts {
             near: (0..vars).collect(),
             sizes: vec![1; vars],
+            values: vec![None; vars],
             constants: HashMap::default(),
             joined: Vec::new(),
             natural: Vec::new(),
@@ -63,6 +67,7 @@ impl Facts {
         let count = Count(self.near.len());
         self.near.push(count.0);
         self.sizes.push(1);
+        self.values.push(Some(value));
         self.constants.insert(value, count);
         count
     }
@@ -91,7 +96,16 @@ impl Facts {
         }
         self.near[small] = large;
         self.sizes[large] += self.sizes[small];
-        self.joined.push(small);
+        let tells = self.values[large].is_none() && self.values[small].is_some();
+        if tells {
+            self.values[large] = self.values[small];
+        }
+        self.joined.push((small, tells));
+    }
+
+    /// What a count is, if that is known.
+    pub(super) fn value(&self, count: Count) -> Option<i64> {
+        self.values[self.class(count)]
     }
 
     /// Notes that an integer is at least 0.
@@ -112,9 +126,12 @@ impl Facts {
     /// Forgets what was noted after a mark.
     pub(super) fn back_to(&mut self, mark: Mark) {
         self.natural.truncate(mark.natural);
-        for small in self.joined.drain(mark.joined..).rev() {
+        for (small, tells) in self.joined.drain(mark.joined..).rev() {
             let large = self.near[small];
             self.sizes[large] -= self.sizes[small];
+            if tells {
+                self.values[large] = None;
+            }
             self.near[small] = small;
         }
     }
@@ -133,9 +150,13 @@ mod tests {
         facts.join(c, d);
         facts.join(d, a);
         facts.add_natural(Var::from_index(3));
+        let three = facts.constant(3);
+        facts.join(three, a);
+        assert_eq!([b, d].map(|count| facts.value(count)), [Some(3); 2]);
         assert!(facts.are_equal(b, c) && facts.is_natural(Var::from_index(3)));
         facts.back_to(mark);
         assert!(!facts.is_natural(Var::from_index(3)));
+        assert_eq!([a, d, three].map(|count| facts.value(count)), [None, None, Some(3)]);
         assert!(facts.are_equal(a, b) && !facts.are_equal(b, c) && !facts.are_equal(c, d));
         let (none, less) = (facts.constant(0), facts.constant(-3));
         assert!(none == less && facts.constant(1) != none);

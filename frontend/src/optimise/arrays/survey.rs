@@ -112,8 +112,8 @@ pub(super) struct Read {
 /// Which elements are read at a place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Which {
-    /// The first one.
-    First,
+    /// That at an index.
+    At(i64),
     /// One in each iteration of a loop, in order, from one of them: that at the loop's index with something added.
     Each { repeat: ExprId, index: Var, shift: i64, from: i64, is_to_end: bool },
 }
@@ -602,7 +602,7 @@ impl Walker<'_> {
             self.load(Load::Cell(var, index_var));
         }
         let Some(made) = made else { return };
-        match self.read(expr, &self.survey.made[made], index) {
+        match self.read((expr, is_inside), &self.survey.made[made], index) {
             Some(read) => self.survey.made[made].reads.push(read),
             None => self.survey.made[made].escapes = true,
         }
@@ -630,12 +630,14 @@ impl Walker<'_> {
     }
 
     /// What a read of an array's elements is, if it is of one of the known kinds.
-    fn read(&self, expr: ExprId, made: &Made, index: ExprId) -> Option<Read> {
+    /// `is_inside` is whether the index is certain to be in the array.
+    fn read(&self, (expr, is_inside): (ExprId, bool), made: &Made, index: ExprId) -> Option<Read> {
         let count = self.facts.of_var(made.array);
         let ((depth, around), (branches, branch)) = (made.loops, made.branches);
         // What was around where the array was made must still be around.
         let loop_at = |depth: usize| depth.checked_sub(1).map(|at| self.loops.get(at));
-        if loop_at(depth).is_some_and(|found| found.copied() != around) || !self.is_within(index, count) {
+        let is_within = is_inside || self.is_within(index, count);
+        if loop_at(depth).is_some_and(|found| found.copied() != around) || !is_within {
             return None;
         }
         let branch_there = branches.checked_sub(1).map(|at| self.branches.get(at).map(|branch| branch.number));
@@ -643,7 +645,7 @@ impl Walker<'_> {
             return None;
         }
         let which = match (&self.loops[depth..], &self.body.exprs[index].kind) {
-            ([], ExprKind::Int(0)) => Which::First,
+            ([], &ExprKind::Int(at)) => Which::At(at),
             (&[repeat], _) => {
                 let Elements { index, shift, from, is_to_end } = self.elements(index, count)?;
                 let of_loop = match &self.body.exprs[repeat].kind {

@@ -146,7 +146,8 @@ impl Walker<'_> {
 
     /// Whether an index is at least 0 and less than a count.
     pub(super) fn is_within(&self, index: ExprId, count: Count) -> bool {
-        match &self.body.exprs[index].kind {
+        match self.body.exprs[index].kind {
+            ExprKind::Int(index @ 0..) if self.facts.value(count).is_some_and(|value| index < value) => true,
             ExprKind::Int(0) => self.branches.iter().rev().take(BRANCHES_MAX).any(|branch| {
                 branch.nonempty.is_some_and(|nonempty| nonempty.is_above && self.facts.are_equal(nonempty.count, count))
             }),
