@@ -195,6 +195,42 @@ fn parts_of_arrays_and_lists_are_slices() {
 }
 
 #[test]
+fn a_part_that_is_not_there_is_told_by_its_first_index() {
+    let arrays = ["Array Real", "Array Int", "Array (Real, Real)", "Array (Real, Int)", "Array (Array Real)"];
+    for array in arrays {
+        let element = array.strip_prefix("Array ").expect("it is one");
+        let text =
+            format!("def f (xs : {array}) (m : Int) (n : Int) : Array ({element}) = [| xs[i] for i in m .. n |]");
+        let f = function(&text);
+        let x = match element {
+            "Real" => Value::Real(0.5),
+            "Int" => Value::Int(3),
+            "(Real, Real)" => Value::Tuple(vec![0.5.into(), 1.5.into()]),
+            "(Real, Int)" => Value::Tuple(vec![0.5.into(), Value::Int(3)]),
+            _ => Value::Reals(vec![0.5, 1.5]),
+        };
+        let run = |m: i64, n: i64| {
+            let result = f.call(&[Value::Array(vec![x.clone(); 2]), Value::Int(m), Value::Int(n)]);
+            result.map_err(|error| error.to_string())
+        };
+        for (m, n, index) in [(0, 3, 2), (2, 3, 2), (5, 9, 5), (-1, 1, -1), (-3, 9, -3)] {
+            let error = run(m, n).expect_err(array);
+            let expected = format!("index {index} is out of bounds of an array of length 2\n  in f at test.dual:1:");
+            assert!(error.starts_with(&expected), "{array} from {m} to {n}: {error}");
+        }
+        for (m, n, count) in [(0, 2, 2), (1, 2, 1), (2, 2, 0), (9, 3, 0), (-3, -5, 0)] {
+            let found = run(m, n).unwrap_or_else(|error| panic!("{array} from {m} to {n}: {error}"));
+            let len = match &found {
+                Value::Array(xs) => xs.len(),
+                Value::Reals(xs) => xs.len(),
+                other => panic!("{other:?}"),
+            };
+            assert_eq!(len, count, "{array} from {m} to {n}");
+        }
+    }
+}
+
+#[test]
 fn elements_are_changed_in_a_copy() {
     all_true(&[
         "let a = [| 1, 2, 3 |] in let b = { a with [1] = 7 } in (a, b) == ([| 1, 2, 3 |], [| 1, 7, 3 |])",

@@ -155,7 +155,7 @@ impl Lowerer<'_, '_> {
         let room = self.cells(expr, range, room, array.width());
         let builder = self.build(expr, array, room);
         if let Some(source) = self.copied(array, collect) {
-            self.copy_range(expr, (array, builder), source, [from, to]);
+            self.copy_range((expr, collect.body), (array, builder), source, [from, to]);
             return self.finish(expr, builder, dst);
         }
         let rest = |lowerer: &mut Self, from| {

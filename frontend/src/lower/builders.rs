@@ -160,22 +160,22 @@ impl Lowerer<'_, '_> {
         self.registers.free(length, ValueType::Int);
     }
 
-    /// The array of which a comprehension is a part. In loops it stays one that loads and pushes, which may be part of
-    /// what they are recorded with.
-    pub(super) fn copied(&self, array: ArrayType, collect: &Collect) -> Option<ExprId> {
-        let &ExprKind::Element(of, [source, index], _) = self.kind(collect.body) else { return None };
+    /// The array of which a comprehension is a part, and whether all its indices are known to be there. In loops it
+    /// stays one that loads and pushes, which may be part of what they are recorded with.
+    pub(super) fn copied(&self, array: ArrayType, collect: &Collect) -> Option<(ExprId, bool)> {
+        let &ExprKind::Element(of, [source, index], is_inside) = self.kind(collect.body) else { return None };
         let is_index = matches!(self.kind(index), ExprKind::Var(var) if *var == collect.range.index);
         let is_array = matches!(self.kind(source), ExprKind::Var(_));
         let is_copied = self.flow.loop_depth == 0 && collect.first.is_none() && is_index && is_array && of == array;
-        is_copied.then_some(source)
+        is_copied.then_some((source, is_inside))
     }
 
-    /// Appends the elements of an array from one to another, if there are any.
+    /// Appends the elements of an array from one to another, if there are any, for a comprehension with this element.
     pub(super) fn copy_range(
         &mut self,
-        expr: ExprId,
+        (expr, element): (ExprId, ExprId),
         (array, builder): (ArrayType, Held),
-        source: ExprId,
+        (source, is_inside): (ExprId, bool),
         [from, to]: [Held; 2],
     ) {
         let source = self.value(source);
@@ -183,6 +183,9 @@ impl Lowerer<'_, '_> {
         let ends = [from, to].map(|end| self.registers.reg(end));
         self.branch_less(expr, ends, some, end);
         self.in_branch(some, |lowerer| {
+            if !is_inside {
+                lowerer.check_range(element, (array, source), ends);
+            }
             let ends = [from, to].map(|end| lowerer.many_cells(expr, end, array.width()));
             let all = [builder, source, ends[0], ends[1]].map(|held| Operand::Use(lowerer.registers.reg(held)));
             lowerer.emit(expr, Op::Extend, &all);
@@ -190,6 +193,32 @@ impl Lowerer<'_, '_> {
         });
         self.bind(end);
         self.registers.release(source);
+    }
+
+    /// Traps as the load of the first element does that isn't in an array, of those from one to another.
+    fn check_range(&mut self, element: ExprId, (array, source): (ArrayType, Held), [from, to]: [Reg; 2]) {
+        let source = self.registers.reg(source);
+        let [below, outside, at] = [(); 3].map(|()| self.registers.allocate(ValueType::Int, &mut self.out));
+        let [zero, width] = [0, array.width().into()].map(|n| self.constant(element, Constant::int(n)));
+        self.emit_regs(element, Op::Len, at, &[source]);
+        if array.width() > 1 {
+            self.emit_regs(element, Op::IDiv, at, &[at, self.registers.reg(width)]);
+        }
+        self.emit_regs(element, Op::ILt, below, &[from, self.registers.reg(zero)]);
+        self.emit_regs(element, Op::ILt, outside, &[at, to]);
+        self.emit_regs(element, Op::IOr, outside, &[below, outside]);
+        let (fails, inside) = (self.out.new_label(), self.out.new_label());
+        self.branch(element, outside, fails, inside);
+        self.in_branch(fails, |lowerer| {
+            lowerer.emit_regs(element, Op::IMax, at, &[from, at]);
+            lowerer.emit_regs(element, Op::ISelect, at, &[below, from, at]);
+            let [array_reg, index] = [source, at].map(Operand::Use);
+            let width = Operand::Int(array.width().into());
+            lowerer.emit(element, Op::Row, &[Operand::Def(at), array_reg, index, width]);
+        });
+        self.bind(inside);
+        [zero, width].into_iter().for_each(|held| self.registers.release(held));
+        [below, outside, at].into_iter().for_each(|reg| self.registers.free(reg, ValueType::Int));
     }
 
     /// A copy of an array with other elements in it, as many as the expression has in a row.
