@@ -130,6 +130,42 @@ fn sorting_is_stable_and_keeps_all_elements() {
     assert_eq!(on_both("def f (xs : KIND Real) = sort xs", &[]), reals(&[]));
 }
 
+/// Arrays of all small lengths, with many equal elements, and a long one.
+#[test]
+fn sorted_elements_are_those_of_a_stable_sort() {
+    let text = "def f (xs : KIND Real) = (sort xs, argsort xs, sort_by (\\x -> floor (x / 4)) xs)";
+    let mut state = 7_u32;
+    let mut next = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        f64::from(state >> 28)
+    };
+    for len in (0..40).chain([1000]) {
+        let xs: Vec<f64> = (0..len).map(|_| next()).collect();
+        let value = on_both(text, &xs);
+        let Value::Tuple(parts) = &value else { panic!("{value:?}") };
+        let by = |key: &dyn Fn(f64) -> f64| {
+            let mut indices: Vec<usize> = (0..xs.len()).collect();
+            indices.sort_by(|&a, &b| key(xs[a]).total_cmp(&key(xs[b])));
+            indices
+        };
+        let gathered = |indices: &[usize]| reals(&indices.iter().map(|&i| xs[i]).collect::<Vec<f64>>());
+        let indices = by(&|x| x);
+        assert_eq!(parts[0], gathered(&indices), "{xs:?}");
+        assert_eq!(parts[1], Value::Array(indices.into_iter().map(|i| Value::Int(i as i64)).collect()), "{xs:?}");
+        assert_eq!(parts[2], gathered(&by(&|x| (x / 4.0).floor())), "{xs:?}");
+    }
+    // With NaN in any order, but all of them.
+    let xs = [2.0, f64::NAN, 1.0, f64::NAN, -3.0, 0.5, f64::NAN];
+    let sorted = function("def f (xs : Array Real) = sort xs").call(&[reals(&xs)]).expect("it is sorted");
+    let Value::Reals(sorted) = &sorted else { panic!("{sorted:?}") };
+    let in_order = |xs: &[f64]| {
+        let mut bits: Vec<u64> = xs.iter().map(|x| x.to_bits()).collect();
+        bits.sort_unstable();
+        bits
+    };
+    assert_eq!(in_order(sorted), in_order(&xs));
+}
+
 #[test]
 fn captured_variables_reach_loops_over_lists() {
     let text = "def f (xs : KIND Real) : Real =
