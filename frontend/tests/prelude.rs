@@ -147,6 +147,24 @@ fn logsumexp_has_the_softmax_as_its_gradient() {
 }
 
 #[test]
+fn log_softmax_has_all_digits_with_its_gradient() {
+    let infinity = f64::INFINITY;
+    for text in ["def f (x : List Real) = (log_softmax x)[1]", "def f (x : Array Real) = (log_softmax x)[1]"] {
+        let function = function(text);
+        assert_eq!(gradient(&function, &[1e5, 1e5]), (-2f64.ln(), vec![-0.5, 0.5]));
+        assert_eq!(gradient(&function, &[0.0, -800.0]), (-800.0, vec![-1.0, 1.0]));
+        assert_eq!(gradient(&function, &[3.0, -infinity]), (-infinity, vec![-1.0, 1.0]));
+        assert!(gradient(&function, &[infinity, 1.0]).0.is_nan());
+        let (value, found) = gradient(&function, &[-40.0, 0.0]);
+        let small = f64::exp(-40.0);
+        close(value, -small.ln_1p());
+        close(found[0], -small);
+        // What is left of 1 - 1.
+        assert!((found[1] - small).abs() < 1e-16);
+    }
+}
+
+#[test]
 fn logaddexp_is_logsumexp_of_two_with_its_gradient() {
     let infinity = f64::INFINITY;
     let [two, many] =
