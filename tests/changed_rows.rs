@@ -134,6 +134,83 @@ def f (n : Int) (m : Int) (x : Real) : Real =
     assert!(used(1000) < used(10) + 200_000, "{} bytes", used(1000));
 }
 
+/// Loops in loops over the same row: what is carried around all of them isn't worth its copy where the outer loop has
+/// few rounds, and the inner loop carries the row then.
+#[test]
+fn inner_loops_carry_a_row_where_outer_ones_do_not() {
+    let text = "
+def f (n : Int) (m : Int) (x : Real) : Real =
+  let t = loop t = [| [| x for _ < m |] for _ < 3 |] for _ < n do
+    loop t = t for j < m do { t with [1] = { t[1] with [j] = t[1][j] * 0.9 + t[0][j] } } in
+  t[1][1]";
+    let f = function(text, "f", Jit::Off, false);
+    let written = function(text, "f", Jit::Off, true);
+    for (n, m) in [(2, 1000), (3, 7), (1, 2)] {
+        let [(found, stats), (expected, _)] =
+            [&f, &written].map(|f| f.call_with(&args(n, m), &CallOptions::default()).expect("it ends"));
+        assert_eq!(found, expected);
+        // A copy in each round would be 16 MB.
+        assert!(stats.allocated_bytes < 100_000, "{} bytes", stats.allocated_bytes);
+    }
+}
+
+/// Parts of changes that once were taken for something else.
+#[test]
+fn what_stands_in_a_change_is_evaluated_as_it_is_written() {
+    let head = "(n : Int) (m : Int) (x : Real) : Real =
+  let g = [| 1, 2, 0, 2, 1, 0 |] in
+  let t = loop t = [| [| x * to_real (i + 2 * j) for j < 6 |] for i < 3 |] for j < n do";
+    for (number, body) in [
+        // An index of what is bound where the row is read, and of a function that is copied there.
+        "{ t with [1] = { t[1] with [j] = (let k = g[j] in t[k * k % 3])[j] * x } }",
+        "{ t with [m] = { t[m] with [j] = (wrap t (g[j] - 1))[j] * x + (wrap t (j + 1))[j] } }",
+        // Branches that all stop the program.
+        "let u = if g[j] > m then (if g[j] > 1 then error \"a\" else error \"b\") else t in
+            { u with [1] = { u[1] with [j] = u[m][j] + x } }",
+        "let u = if g[j] > m then (let k = g[j] * m in error \"x {k}\") else t in
+            { u with [1] = { u[1] with [j] = u[m][j] + x } }",
+        "let u = if g[j] > m then (if n == n then error \"a\" else t) else t in
+            { u with [1] = { u[1] with [j] = u[m][j] + x } }",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let text = format!(
+            "def wrap (t : Array (Array Real)) (k : Int) = let n = length t in t[(k + n) % n]
+def f {head} {body} in
+  sum [| sum row * to_real (1 + length row) for row in t |]"
+        );
+        let fs = [(Jit::Off, true), (Jit::Off, false), (Jit::Always, false)]
+            .map(|(jit, as_written)| function(&text, "f", jit, as_written));
+        for (n, m) in [(6, 2), (6, 1), (1, 0), (3, 0), (6, 3), (7, 2), (0, 1)] {
+            let outcomes = fs.each_ref().map(|f| match f.call(&args(n, m)) {
+                Ok(value) => value.to_string(),
+                Err(error) => text_of(&error),
+            });
+            assert_eq!(outcomes, outcomes.each_ref().map(|_| outcomes[0].clone()), "{number} of {n} and {m}");
+        }
+    }
+}
+
+/// So many arrays in one loop don't make as many copies of it.
+#[test]
+fn code_grows_in_proportion() {
+    let size = |arrays: usize| {
+        let all = |part: &dyn Fn(usize) -> String| (0..arrays).map(part).collect::<Vec<_>>().join(", ");
+        let names = all(&|at| format!("a{at}"));
+        let text = format!(
+            "def f (t : Array (Array Real)) (i : Int) (n : Int) : Array (Array Real) =
+              let ({names}) = loop ({names}) = ({}) for j < n do ({}) in a0",
+            all(&|_| "t".to_owned()),
+            all(&|at| format!("{{ a{at} with [i] = {{ a{at}[i] with [j] = 2.0 }} }}")),
+        );
+        let module = dualvm_frontend::compile("rows.dual", &text).expect("it compiles");
+        module.functions.iter().map(|function| function.body.code.len()).sum::<usize>()
+    };
+    let (few, many) = (size(10), size(40));
+    assert!(many < 6 * few, "{few} and {many} instructions");
+}
+
 /// The numbers in a value, one after the other.
 fn flat(value: &Value) -> Vec<f64> {
     match value {
@@ -198,6 +275,13 @@ impl Writer<'_> {
     fn row(&mut self) -> String {
         if !self.rows.is_empty() && self.dice.one_in(3) {
             return self.dice.pick(&self.rows);
+        }
+        if self.dice.one_in(6) {
+            let (name, value) = (self.name("k"), self.index());
+            self.ints.push(name.clone());
+            let row = format!("{}[{}]", self.array(), self.index());
+            self.ints.pop();
+            return format!("(let {name} = {value} in {row})");
         }
         format!("{}[{}]", self.array(), self.index())
     }
@@ -365,7 +449,7 @@ fn program(dice: &mut Dice) -> String {
 }
 
 /// The text of an error, but for where in the program it was.
-fn text(error: &dualvm::Error) -> String {
+fn text_of(error: &dualvm::Error) -> String {
     error.to_string().lines().next().unwrap_or_default().to_owned()
 }
 
@@ -388,10 +472,10 @@ fn random_programs_compute_what_they_would_as_they_are_written() {
                 Ok(value) => flat(&value)[0],
                 Err(error) => {
                     // It runs longer than the others.
-                    let expected = text(&error);
+                    let expected = text_of(&error);
                     if !expected.contains("fuel") && !expected.contains("instruction") {
                         for found in [found, native] {
-                            let found = found.as_ref().map_err(text).err();
+                            let found = found.as_ref().map_err(text_of).err();
                             assert_eq!(found.as_ref(), Some(&expected), "seed {seed} of {n}, {k}\n{text_of_program}");
                         }
                         trapped += 1;

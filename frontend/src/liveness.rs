@@ -135,7 +135,7 @@ fn leading_loads(body: &Body, bound: &[Var], expr: ExprId) -> usize {
         while let Some(expr) = pending.pop() {
             match &body.exprs[expr].kind {
                 ExprKind::Element(_, parts, _) => pending.extend(parts),
-                // A loop that changes a builder carries it.
+                // A loop that changes a builder carries it, and doesn't read it by the name that it had before.
                 ExprKind::Builder(_, Step::Get, parts) => pending.extend(parts),
                 &ExprKind::Length(_, array) => pending.push(array),
                 ExprKind::Var(var) if !bound.contains(var) => {}

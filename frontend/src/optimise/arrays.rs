@@ -1,4 +1,5 @@
-//! Fusion of arrays: an array that a builder makes, and that one loop reads in order, is never made.
+//! Fusion of arrays: an array that a builder makes, and that one loop reads in order, is never made. Nor is one of
+//! which several loops read elements that take little, or of which single elements are read.
 //!
 //! `sum_array (zip_array (*) xs ys)` is, once it was inlined, a builder that counts from 0 and a loop that counts up to
 //! the array's length and reads one element per iteration. The expression for the element takes the place of the read,
@@ -42,7 +43,7 @@ pub(super) use survey::{Order, Survey, is_trap};
 
 /// An element and the loop that it moves into have at most so many nodes together.
 const NODES_MAX: usize = 400;
-/// An element of at most so many nodes is copied for a loop that begins with the first one.
+/// An element of at most so many nodes is copied: for a loop that begins with the first one, and for several reads.
 const COPIED_NODES_MAX: usize = 64;
 /// An element of at most so many nodes, which loads at most so many numbers, is computed again for up to so many reads.
 const CHEAP_NODES_MAX: usize = 10;
@@ -174,7 +175,8 @@ fn is_rest(first: &Read, each: &Read) -> bool {
     first.which == Which::At(0) && matches!(each.which, Which::Each { from: 1, .. })
 }
 
-/// How an array can be fused of which elements are read at several places, and none can trap.
+/// How an array can be fused of which elements are read at several places, and none can trap: if they take little, or
+/// if they are single ones, each of which is read once.
 fn several<'s>(
     survey: &'s Survey,
     body: &Body,

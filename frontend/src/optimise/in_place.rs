@@ -607,10 +607,10 @@ impl Rewriter<'_> {
     }
 }
 
-/// The types of an expression's values after those of its parts have changed.
+/// The types of an expression's values after those of its parts have changed. Where control doesn't come out of a part
+/// there is no value, and its types stay what they were.
 pub(super) fn retyped(body: &Body, lists: &mut TypeLists, expr: ExprId, types: TypeList) -> TypeList {
     let of = |part: ExprId| body.exprs[part].types;
-    let is_trap = |part: ExprId| matches!(body.exprs[part].kind, ExprKind::Trap(_));
     match &body.exprs[expr].kind {
         ExprKind::Var(var) => {
             let ty = body.vars[*var];
@@ -618,11 +618,8 @@ pub(super) fn retyped(body: &Body, lists: &mut TypeLists, expr: ExprId, types: T
         }
         ExprKind::Builder(_, Step::Put, parts) => of(parts[0]),
         ExprKind::Block(_, value) => of(*value),
-        &ExprKind::If([_, then, other]) => of(if is_trap(then) { other } else { then }),
-        ExprKind::Switch(switch) => {
-            let mut arms = switch.arms.iter().map(|arm| arm.1).chain(switch.default);
-            arms.find(|&arm| !is_trap(arm)).map_or(types, |arm| of(arm))
-        }
+        &ExprKind::If([_, then, other]) => of(if always_traps(body, then) { other } else { then }),
+        ExprKind::Switch(switch) => arms(switch).into_iter().find(|&arm| !always_traps(body, arm)).map_or(types, of),
         ExprKind::Values(parts) => {
             let all: Vec<ValueType> = parts.iter().flat_map(|&part| lists.get(of(part)).to_vec()).collect();
             lists.intern(&all)
@@ -633,4 +630,15 @@ pub(super) fn retyped(body: &Body, lists: &mut TypeLists, expr: ExprId, types: T
         }
         _ => types,
     }
+}
+
+/// Whether an expression is a text that stops the program, in all of its branches.
+fn always_traps(body: &Body, expr: ExprId) -> bool {
+    crate::stack::grown(|| match &body.exprs[expr].kind {
+        ExprKind::Trap(_) => true,
+        ExprKind::Block(_, value) => always_traps(body, *value),
+        &ExprKind::If([_, then, other]) => always_traps(body, then) && always_traps(body, other),
+        ExprKind::Switch(switch) => arms(switch).into_iter().all(|arm| always_traps(body, arm)),
+        _ => false,
+    })
 }

@@ -239,7 +239,11 @@ impl Finder<'_> {
             }
             ExprKind::If([cond, then, other]) if let ExprKind::Int(holds) = self.body.exprs[cond].kind => {
                 let chosen = if holds != 0 { then } else { other };
-                self.body.exprs[expr].kind = ExprKind::Block(Box::default(), chosen);
+                // What traps is looked for as such.
+                self.body.exprs[expr].kind = match &self.body.exprs[chosen].kind {
+                    ExprKind::Trap(text) => ExprKind::Trap(text.clone()),
+                    _ => ExprKind::Block(Box::default(), chosen),
+                };
             }
             _ => {}
         }

@@ -19,7 +19,8 @@
 //! `if k == i then row[j] else t[k][j]`.
 //!
 //! The loop that there was stays beside the new one, for when `i` isn't in `t`, and for when there are few rounds, so
-//! that to copy the row once could take longer than the rounds do. So what traps, traps where and when it did.
+//! that to copy the row once could take longer than the rounds do. So what traps, traps where and when it did. Loops
+//! inside of it may carry the row.
 
 mod rewriter;
 
@@ -35,28 +36,44 @@ use rewriter::Rewriter;
 const ELEMENTS_PER_ROUND: i64 = 8;
 /// A loop of at most so many nodes is copied.
 const COPIED_NODES_MAX: usize = 1024;
+/// So many times the nodes of a function are copied in it.
+const COPIES_MAX: usize = 4;
 /// Of an index so many nodes are looked at.
 const INDEX_NODES_MAX: usize = 32;
 
 /// Has loops of a function carry rows in place of the arrays that these stand in; whether there were any.
 pub(super) fn carry(function: &mut Function, lists: &mut TypeLists, meter: &Meter) -> bool {
-    if !function.nodes(meter).any(|(_, node)| is_of_rows(&node.kind)) || !meter.go_on() {
+    let (mut nodes, mut changes) = (0, false);
+    for (_, node) in function.nodes(meter) {
+        nodes += 1;
+        changes |= is_of_rows(&node.kind);
+    }
+    if !changes || !meter.go_on() {
         return false;
     }
-    let names = Names::of(function, meter);
+    let mut left = nodes * COPIES_MAX;
+    let mut names = Names::of(function, meter);
+    let mut as_they_were: HashSet<ExprId> = HashSet::default();
     let mut any = false;
+    // Loops before those inside of them: these are carried where there are few rounds around them. Of several arrays of
+    // a loop, or of rows that are arrays of rows, one is carried after the other.
     let mut pending = vec![function.root];
-    while let Some(mut expr) = pending.pop() {
+    while let Some(expr) = pending.pop() {
         if !meter.step(function.body.exprs[expr].origin.span) {
             return any;
         }
-        // Rows may themselves be arrays of rows.
-        while let Some(found) = Found::of(&function.body, &names, expr, lists, meter) {
+        if !as_they_were.contains(&expr)
+            && let Some(found) = Found::of(&function.body, &names, expr, lists, meter)
+            && found.size <= left
+        {
+            left -= found.size;
             if !meter.nodes(Count::Code, found.size) {
                 return any;
             }
             any = true;
-            expr = Rewriter { body: &mut function.body, lists, found: &found }.carry(expr);
+            let copies = Rewriter { body: &mut function.body, lists, found: &found }.carry(expr);
+            as_they_were.extend(copies.last());
+            copies.iter().for_each(|&copy| names.add(&function.body.exprs[copy].kind));
         }
         function.body.exprs[expr].for_each_child(|child| pending.push(child));
     }
@@ -86,23 +103,26 @@ struct Names {
 
 impl Names {
     fn of(function: &Function, meter: &Meter) -> Names {
-        let (mut values, mut ranges) = (HashMap::default(), HashMap::default());
-        for (_, node) in function.nodes(meter) {
-            match &node.kind {
-                ExprKind::Block(bindings, _) => {
-                    let single = bindings.iter().filter(|binding| binding.vars.len() == 1);
-                    values.extend(single.map(|binding| (binding.vars[0], binding.value)));
-                }
-                ExprKind::Loop(repeat) => {
-                    if let Iteration::Range(range) = repeat.iteration {
-                        ranges.insert(range.index, range);
-                    }
-                }
-                ExprKind::Collect(_, collect) => _ = ranges.insert(collect.range.index, collect.range),
-                _ => {}
+        let mut names = Names { values: HashMap::default(), ranges: HashMap::default() };
+        function.nodes(meter).for_each(|(_, node)| names.add(&node.kind));
+        names
+    }
+
+    /// Adds what an expression binds.
+    fn add(&mut self, kind: &ExprKind) {
+        match kind {
+            ExprKind::Block(bindings, _) => {
+                let single = bindings.iter().filter(|binding| binding.vars.len() == 1);
+                self.values.extend(single.map(|binding| (binding.vars[0], binding.value)));
             }
+            ExprKind::Loop(repeat) => {
+                if let Iteration::Range(range) = repeat.iteration {
+                    self.ranges.insert(range.index, range);
+                }
+            }
+            ExprKind::Collect(_, collect) => _ = self.ranges.insert(collect.range.index, collect.range),
+            _ => {}
         }
-        Names { values, ranges }
     }
 }
 

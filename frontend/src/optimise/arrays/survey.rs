@@ -629,8 +629,8 @@ impl Walker<'_> {
         pending.is_empty()
     }
 
-    /// What a read of an array's elements is, if it is of one of the known kinds.
-    /// `is_inside` is whether the index is certain to be in the array.
+    /// What a read of an array's elements is, if it is of one of the known kinds. `is_inside`: whether the index is
+    /// certain to be in the array.
     fn read(&self, (expr, is_inside): (ExprId, bool), made: &Made, index: ExprId) -> Option<Read> {
         let count = self.facts.of_var(made.array);
         let ((depth, around), (branches, branch)) = (made.loops, made.branches);

@@ -19,8 +19,8 @@ pub(super) struct Rewriter<'r> {
 }
 
 impl Rewriter<'_> {
-    /// Has a loop carry the row. Returns where it is then.
-    pub(super) fn carry(&mut self, expr: ExprId) -> ExprId {
+    /// Has a loop carry the row. Returns the nodes of the loop as it was, in the order of evaluation.
+    pub(super) fn carry(&mut self, expr: ExprId) -> Vec<ExprId> {
         let Expr { kind, types, origin } = self.body.exprs[expr].clone();
         let ExprKind::Loop(mut repeat) = kind else { unreachable!("only loops carry anything") };
         let Iteration::Range(range) = repeat.iteration else { unreachable!("this one is over a range") };
@@ -61,7 +61,7 @@ impl Rewriter<'_> {
         let pays = self.pays((array, index, row), [from, to], origin);
         let value = self.body.exprs.push(Expr { kind: ExprKind::If([pays, then, as_it_was]), types, origin });
         self.body.exprs[expr].kind = ExprKind::Block(bindings.into(), value);
-        repeated
+        copies
     }
 
     /// The index of the row.
@@ -157,7 +157,7 @@ impl Rewriter<'_> {
             }
         }
         for &(reader, number) in &found.asks {
-            self.ask(reader, (found.loads[number], places[&number], index), &mut named);
+            self.ask(reader, (found.loads[number], places[&number], index));
         }
         // Bindings of the changed row name what has a name, and indices get theirs.
         for &node in order {
@@ -173,7 +173,7 @@ impl Rewriter<'_> {
                 *bindings = new.into();
             }
         }
-        debug_assert!(named.is_empty(), "rows stand in bindings, or are read at once");
+        debug_assert!(named.is_empty(), "a row of which it is asked which one it is has a name");
         found.of_blocks.iter().for_each(|&reader| self.lift(reader));
         for &node in order {
             let types = self.body.exprs[node].types;
@@ -196,18 +196,10 @@ impl Rewriter<'_> {
     }
 
     /// Reads an element of the changed row, or of another one.
-    fn ask(
-        &mut self,
-        reader: ExprId,
-        (load, place, changed): (Load, Atom, Atom),
-        named: &mut HashMap<ExprId, Binding>,
-    ) {
+    fn ask(&mut self, reader: ExprId, (load, place, changed): (Load, Atom, Atom)) {
         let Expr { kind, types, origin } = self.body.exprs[reader].clone();
         let ExprKind::Element(row, [source, element], is_certain) = kind else { return };
         let (mut bindings, mut other) = (Vec::new(), Vec::new());
-        if load.bound.is_none() {
-            bindings.extend(named.remove(&load.node));
-        }
         self.body.name_values(source, self.lists, &mut bindings, &mut other);
         let mut element_atoms = Vec::new();
         self.body.name_values(element, self.lists, &mut bindings, &mut element_atoms);
