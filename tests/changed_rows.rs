@@ -421,8 +421,8 @@ impl Writer<'_> {
             1 => format!("in {known} + 1 .. n"),
             2 => format!("< {known}"),
             3 => format!("< {known} + 1"),
-            4 => format!("in 1 .. n"),
-            _ => format!("< n"),
+            4 => "in 1 .. n".to_owned(),
+            _ => "< n".to_owned(),
         };
         (name, range)
     }
