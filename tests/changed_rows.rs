@@ -6,18 +6,10 @@
 
 mod support;
 
-use dualvm::{CallOptions, CompileOptions, Config, Engine, Function, Jit, Limits, Module, Value};
+use dualvm::{CallOptions, Jit, Limits, Value};
 use support::dice::Dice;
+use support::written::function;
 use support::{from_environment, same};
-
-fn function(text: &str, name: &str, jit: Jit, as_written: bool) -> Function {
-    let mut config = Config::default();
-    (config.jit, config.threads) = (jit, 1);
-    let mut options = CompileOptions::default();
-    options.as_written = as_written;
-    let module = Module::from_source_with(&Engine::new(config), "rows.dual", text, &options);
-    module.unwrap_or_else(|error| panic!("{text}\n{error}")).function(name).expect("it is there")
-}
 
 /// Each of these changes an element of a row of m elements in each of n rounds.
 const CHANGES: &str = "
@@ -448,9 +440,9 @@ fn program(dice: &mut Dice) -> String {
     )
 }
 
-/// The text of an error, but for where in the program it was.
+/// What an error says, and the place in the program.
 fn text_of(error: &dualvm::Error) -> String {
-    error.to_string().lines().next().unwrap_or_default().to_owned()
+    error.to_string().lines().take(2).collect::<Vec<_>>().join("\n")
 }
 
 #[test]

@@ -6,24 +6,12 @@
 
 mod support;
 
-use dualvm::{CallOptions, CompileOptions, Config, Engine, Function, Jit, Limits, Listener, Module, Value};
+use dualvm::{CallOptions, Function, Jit, Limits, Listener, Value};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use support::dice::Dice;
+use support::written::{function, module};
 use support::{from_environment, same};
-
-fn module(text: &str, jit: Jit, as_written: bool) -> Module {
-    let mut config = Config::default();
-    (config.jit, config.threads) = (jit, 1);
-    let mut options = CompileOptions::default();
-    options.as_written = as_written;
-    let module = Module::from_source_with(&Engine::new(config), "loops.dual", text, &options);
-    module.unwrap_or_else(|error| panic!("{text}\n{error}"))
-}
-
-fn function(text: &str, name: &str, jit: Jit, as_written: bool) -> Function {
-    module(text, jit, as_written).function(name).expect("it is there")
-}
 
 /// Each of these computes something of all numbers for each of them.
 const QUADRATIC: &str = "

@@ -6,18 +6,10 @@
 
 mod support;
 
-use dualvm::{CallOptions, CompileOptions, Config, Engine, Function, Jit, Module, Stats, Value};
+use dualvm::{CallOptions, Function, Jit, Stats, Value};
 use support::dice::Dice;
+use support::written::function;
 use support::{from_environment, same};
-
-fn function(text: &str, name: &str, jit: Jit, as_written: bool) -> Function {
-    let mut config = Config::default();
-    (config.jit, config.threads) = (jit, 1);
-    let mut options = CompileOptions::default();
-    options.as_written = as_written;
-    let module = Module::from_source_with(&Engine::new(config), "short.dual", text, &options);
-    module.unwrap_or_else(|error| panic!("{text}\n{error}")).function(name).expect("it is there")
-}
 
 /// Each of these goes a number of steps.
 const PROGRAMS: &str = "

@@ -21,6 +21,7 @@ pub(crate) mod sources;
 pub(crate) mod tasks;
 pub(crate) mod unexpected;
 pub(crate) mod watchdog;
+pub(crate) mod written;
 
 use dualvm_vm::builder::FunctionBuilder;
 use dualvm_vm::engine::{Engine, Function, Module, RunError};

@@ -141,7 +141,7 @@ fn fusion<'s>(survey: &'s Survey, body: &Body, made: &'s Made, meter: &Meter) ->
         _ if is_harmless && collect.first.is_none() => return several(survey, body, made, collect, meter),
         _ => return None,
     };
-    let Which::Each { repeat, index, shift, from, is_to_end } = each.which else { return None };
+    let Which::Each { repeat, index, from, is_to_end, .. } = each.which else { return None };
     let is_whole = match first {
         // The expression that is left isn't that of the first element.
         None if from == 0 && collect.first.is_some() => return None,
@@ -159,15 +159,9 @@ fn fusion<'s>(survey: &'s Survey, body: &Body, made: &'s Made, meter: &Meter) ->
             return None;
         }
     }
-    let (at, array) = (collect.range.index, made.array);
-    let shift = match body.exprs[collect.range.from].kind {
-        ExprKind::Int(from) => shift.checked_add(from),
-        _ => None,
-    };
-    let mut moved =
-        elements().map(|element| Moved { survey, body, element, at, array, made: after, index, shift, meter });
+    let keeps_sums = |element| Moved::new(survey, body, made, (collect, element), each, meter).keeps_sums();
     let single = first.map(|first| (first, 0)).into_iter().collect();
-    moved.all(|moved| moved.keeps_sums(to)).then(|| Fusion { made, single, each: vec![(each, repeat, index)] })
+    elements().all(keeps_sums).then(|| Fusion { made, single, each: vec![(each, repeat, index)] })
 }
 
 /// Whether a loop reads the elements behind the first one, which is read before.
@@ -201,26 +195,9 @@ fn several<'s>(
     if !is_once && !is_cheap(survey, body, element) {
         return None;
     }
-    let from = match body.exprs[collect.range.from].kind {
-        ExprKind::Int(from) => Some(from),
-        _ => None,
-    };
-    let (at, array, after) = (collect.range.index, made.array, survey.extents[made.value].1);
-    let keeps_sums = |read: &Read| {
-        let (to, index, shift) = match read.which {
-            // Of no loop's iterations.
-            Which::At(_) => (survey.extents[read.expr].1, at, None),
-            Which::Each { repeat, index, shift, .. } => {
-                (survey.extents[repeat].1, index, from.and_then(|from| shift.checked_add(from)))
-            }
-        };
-        let is_small = match read.which {
-            Which::At(_) => true,
-            Which::Each { repeat, .. } => survey.size(repeat) + size <= NODES_MAX,
-        };
-        is_small && Moved { survey, body, element, at, array, made: after, index, shift, meter }.keeps_sums(to)
-    };
-    made.reads.iter().all(keeps_sums).then_some(fusion)
+    let is_small = fusion.each.iter().all(|&(_, repeat, _)| survey.size(repeat) + size <= NODES_MAX);
+    let keeps_sums = |read: &Read| Moved::new(survey, body, made, (collect, element), read, meter).keeps_sums();
+    (is_small && made.reads.iter().all(keeps_sums)).then_some(fusion)
 }
 
 /// Whether to compute an element again is no more work than to load it.
@@ -237,7 +214,7 @@ fn is_cheap(survey: &Survey, body: &Body, element: ExprId) -> bool {
         })
 }
 
-/// An element that is to be moved into a loop.
+/// An element that is to be moved to where it is read.
 struct Moved<'m> {
     survey: &'m Survey,
     body: &'m Body,
@@ -247,17 +224,35 @@ struct Moved<'m> {
     /// The array, and where it is there.
     array: Var,
     made: Place,
-    /// The loop's index, and what is added to it where the array is read, and to that for the builder's, if it is
-    /// known.
-    index: Var,
-    shift: Option<i64>,
+    /// Where what it is moved past ends.
+    to: Place,
+    /// The index of the loop that reads it, and what is added to that for the builder's, if it is known.
+    index: Option<(Var, i64)>,
     meter: &'m Meter,
 }
 
-impl Moved<'_> {
-    /// Whether no derivative flows to the same place from the element and from what it is moved past, which ends at a
-    /// place.
-    fn keeps_sums(&self, to: Place) -> bool {
+impl<'m> Moved<'m> {
+    fn new(
+        survey: &'m Survey,
+        body: &'m Body,
+        made: &Made,
+        (collect, element): (&Collect, ExprId),
+        read: &Read,
+        meter: &'m Meter,
+    ) -> Self {
+        let (to, index) = match (read.which, &body.exprs[collect.range.from].kind) {
+            (Which::At(_), _) => (read.expr, None),
+            (Which::Each { repeat, index, shift, .. }, ExprKind::Int(from)) => {
+                (repeat, shift.checked_add(*from).map(|shift| (index, shift)))
+            }
+            (Which::Each { repeat, .. }, _) => (repeat, None),
+        };
+        let [made_at, to] = [made.value, to].map(|expr| survey.extents[expr].1);
+        Moved { survey, body, element, at: collect.range.index, array: made.array, made: made_at, to, index, meter }
+    }
+
+    /// Whether no derivative flows to the same place from the element and from what it is moved past.
+    fn keeps_sums(&self) -> bool {
         let (first, last) = self.survey.extents[self.element];
         for &expr in &self.survey.order[first..=last] {
             if let ExprKind::Var(var) = self.body.exprs[expr].kind
@@ -266,7 +261,7 @@ impl Moved<'_> {
             {
                 let uses = &self.survey.uses[var];
                 let next = uses.partition_point(|&at| at <= self.made);
-                if uses.get(next).is_some_and(|&at| at <= to) {
+                if uses.get(next).is_some_and(|&at| at <= self.to) {
                     return false;
                 }
             }
@@ -274,7 +269,7 @@ impl Moved<'_> {
         let loads = &self.survey.loads;
         let from = |place: Place| loads.partition_point(|&(at, _)| at < place);
         let own = &loads[from(first)..from(last + 1)];
-        let others = &loads[from(self.made + 1)..from(to + 1)];
+        let others = &loads[from(self.made + 1)..from(self.to + 1)];
         if own.is_empty() || others.is_empty() {
             return true;
         }
@@ -291,10 +286,10 @@ impl Moved<'_> {
             (_, Load::Cell(Some(array), _)) if self.is_made_since(array) => true,
             (Load::Cell(..), Load::Field) | (Load::Field, Load::Cell(..)) => true,
             (Load::Cell(a, i), Load::Cell(b, j)) => {
-                let is_same_place = i.zip(j).is_some_and(|((i, by), (j, other_by))| {
-                    let shifted = self.shift.and_then(|shift| by.checked_add(shift));
-                    i == self.at && j == self.index && shifted == Some(other_by)
-                });
+                let is_same_place =
+                    i.zip(j).zip(self.index).is_some_and(|(((i, by), (j, other_by)), (index, shift))| {
+                        i == self.at && j == index && by.checked_add(shift) == Some(other_by)
+                    });
                 is_same_place || a.zip(b).is_some_and(|(a, b)| self.are_different(a, b))
             }
             _ => false,

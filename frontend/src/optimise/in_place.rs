@@ -12,7 +12,7 @@
 
 use crate::core::{
     ArrayType, Atom, Binding, Body, Expr, ExprId, ExprKind, Function, Iteration, Label, Loop, Origin, Step, Switch,
-    Text, TypeList, TypeLists, Var,
+    Text, TypeLists, Var,
 };
 use crate::hash::{HashMap, HashSet};
 use crate::limits::Meter;
@@ -554,8 +554,9 @@ impl Rewriter<'_> {
             order.push(expr);
             self.body.exprs[expr].for_each_child(|child| pending.push(child));
         }
+        let mut retyping = Retyping::default();
         for &expr in order.iter().rev() {
-            let Expr { kind, types, origin } = self.body.exprs[expr].clone();
+            let Expr { kind, origin, .. } = self.body.exprs[expr].clone();
             let bounds = |rewriter: &mut Self, parts: &mut Vec<ExprId>| {
                 // An index of elements that take several places is checked by the array that there was before.
                 if rewriter.found.array.width() > 1 {
@@ -585,7 +586,7 @@ impl Rewriter<'_> {
                 other => other,
             };
             self.body.exprs[expr].kind = new;
-            self.body.exprs[expr].types = retyped(self.body, self.lists, expr, types);
+            retyping.expr(self.body, self.lists, expr);
         }
     }
 
@@ -607,38 +608,45 @@ impl Rewriter<'_> {
     }
 }
 
-/// The types of an expression's values after those of its parts have changed. Where control doesn't come out of a part
-/// there is no value, and its types stay what they were.
-pub(super) fn retyped(body: &Body, lists: &mut TypeLists, expr: ExprId, types: TypeList) -> TypeList {
-    let of = |part: ExprId| body.exprs[part].types;
-    match &body.exprs[expr].kind {
-        ExprKind::Var(var) => {
-            let ty = body.vars[*var];
-            lists.intern(&[ty])
-        }
-        ExprKind::Builder(_, Step::Put, parts) => of(parts[0]),
-        ExprKind::Block(_, value) => of(*value),
-        &ExprKind::If([_, then, other]) => of(if always_traps(body, then) { other } else { then }),
-        ExprKind::Switch(switch) => arms(switch).into_iter().find(|&arm| !always_traps(body, arm)).map_or(types, of),
-        ExprKind::Values(parts) => {
-            let all: Vec<ValueType> = parts.iter().flat_map(|&part| lists.get(of(part)).to_vec()).collect();
-            lists.intern(&all)
-        }
-        ExprKind::Loop(repeat) => {
-            let vars: Vec<ValueType> = repeat.vars.iter().map(|&var| body.vars[var]).collect();
-            lists.intern(&vars)
-        }
-        _ => types,
-    }
+/// Gives expressions their types after those of their parts have changed, parts first.
+#[derive(Default)]
+pub(super) struct Retyping {
+    /// Those out of which control doesn't come: texts that stop the program, in all branches. They have no value, and
+    /// their types stay what they were.
+    endless: HashSet<ExprId>,
 }
 
-/// Whether an expression is a text that stops the program, in all of its branches.
-fn always_traps(body: &Body, expr: ExprId) -> bool {
-    crate::stack::grown(|| match &body.exprs[expr].kind {
-        ExprKind::Trap(_) => true,
-        ExprKind::Block(_, value) => always_traps(body, *value),
-        &ExprKind::If([_, then, other]) => always_traps(body, then) && always_traps(body, other),
-        ExprKind::Switch(switch) => arms(switch).into_iter().all(|arm| always_traps(body, arm)),
-        _ => false,
-    })
+impl Retyping {
+    pub(super) fn expr(&mut self, body: &mut Body, lists: &mut TypeLists, expr: ExprId) {
+        let of = |part: ExprId| body.exprs[part].types;
+        let ends = |part: &ExprId| !self.endless.contains(part);
+        let (mut types, mut is_endless) = (of(expr), false);
+        match &body.exprs[expr].kind {
+            ExprKind::Trap(_) => is_endless = true,
+            ExprKind::Var(var) => types = lists.intern(&[body.vars[*var]]),
+            ExprKind::Builder(_, Step::Put, parts) => types = of(parts[0]),
+            ExprKind::Block(_, value) => (types, is_endless) = (of(*value), !ends(value)),
+            ExprKind::If([_, then, other]) => match [then, other].into_iter().copied().find(ends) {
+                Some(arm) => types = of(arm),
+                None => is_endless = true,
+            },
+            ExprKind::Switch(switch) => match arms(switch).into_iter().find(ends) {
+                Some(arm) => types = of(arm),
+                None => is_endless = true,
+            },
+            ExprKind::Values(parts) => {
+                let all: Vec<ValueType> = parts.iter().flat_map(|&part| lists.get(of(part)).to_vec()).collect();
+                types = lists.intern(&all);
+            }
+            ExprKind::Loop(repeat) => {
+                let vars: Vec<ValueType> = repeat.vars.iter().map(|&var| body.vars[var]).collect();
+                types = lists.intern(&vars);
+            }
+            _ => {}
+        }
+        if is_endless {
+            self.endless.insert(expr);
+        }
+        body.exprs[expr].types = types;
+    }
 }

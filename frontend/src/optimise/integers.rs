@@ -239,10 +239,11 @@ impl Finder<'_> {
             }
             ExprKind::If([cond, then, other]) if let ExprKind::Int(holds) = self.body.exprs[cond].kind => {
                 let chosen = if holds != 0 { then } else { other };
-                // What traps is looked for as such.
-                self.body.exprs[expr].kind = match &self.body.exprs[chosen].kind {
-                    ExprKind::Trap(text) => ExprKind::Trap(text.clone()),
-                    _ => ExprKind::Block(Box::default(), chosen),
+                let Expr { ref kind, types, origin } = self.body.exprs[chosen];
+                self.body.exprs[expr] = match kind {
+                    // What traps is looked for as such, and does so where it stands.
+                    ExprKind::Trap(text) => Expr { kind: ExprKind::Trap(text.clone()), types, origin },
+                    _ => Expr { kind: ExprKind::Block(Box::default(), chosen), ..self.body.exprs[expr] },
                 };
             }
             _ => {}

@@ -174,7 +174,7 @@ struct Found {
     /// What reads elements of rows of which it isn't known which they are, with the load.
     asks: Vec<(ExprId, usize)>,
     /// Variables that are read and hold the changed row, with what holds it then.
-    names: Vec<(ExprId, Var)>,
+    uses: Vec<(ExprId, Var)>,
     /// What reads the changed row, or changes it, as the value of a block.
     of_blocks: Vec<ExprId>,
 }
@@ -283,7 +283,7 @@ impl<'s> Survey<'s> {
             return None;
         }
         let row = rows.row?;
-        let (mut asks, mut names, mut of_blocks) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut asks, mut row_uses, mut of_blocks) = (Vec::new(), Vec::new(), Vec::new());
         let mut uses: HashMap<Var, Vec<ExprId>> = HashMap::default();
         for &expr in &self.nodes {
             if let ExprKind::Var(var) = self.body.exprs[expr].kind {
@@ -311,12 +311,12 @@ impl<'s> Survey<'s> {
                     _ => return None,
                 }
                 if load.row == Row::Changed {
-                    names.extend(load.bound.map(|_| (place, load.version)));
+                    row_uses.extend(load.bound.map(|_| (place, load.version)));
                     of_blocks.extend(Some(reader).filter(|_| source != place));
                 }
             }
         }
-        Some(Found { at, size, versions, array, row, index, changes, loads, lengths, asks, names, of_blocks })
+        Some(Found { at, size, versions, array, row, index, changes, loads, lengths, asks, uses: row_uses, of_blocks })
     }
 
     /// What an index is made of.

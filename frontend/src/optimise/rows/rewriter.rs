@@ -1,7 +1,7 @@
 //! A loop that carries a row, beside the loop that there was.
 
 use super::super::copies;
-use super::super::in_place::retyped;
+use super::super::in_place::Retyping;
 use super::{ELEMENTS_PER_ROUND, Found, Index, Load, Row};
 use crate::core::{
     Atom, Binding, Body, Comparison, Expr, ExprId, ExprKind, Iteration, Origin, Range, TypeList, TypeLists, Var,
@@ -147,7 +147,7 @@ impl Rewriter<'_> {
                 self.body.exprs[source].kind = ExprKind::Var(array);
             }
         });
-        found.names.iter().for_each(|&(name, version)| self.body.exprs[name].kind = ExprKind::Var(version));
+        found.uses.iter().for_each(|&(name, version)| self.body.exprs[name].kind = ExprKind::Var(version));
         for &version in &found.versions {
             self.body.vars[version] = ValueType::Ref(found.row.array);
         }
@@ -175,10 +175,8 @@ impl Rewriter<'_> {
         }
         debug_assert!(named.is_empty(), "a row of which it is asked which one it is has a name");
         found.of_blocks.iter().for_each(|&reader| self.lift(reader));
-        for &node in order {
-            let types = self.body.exprs[node].types;
-            self.body.exprs[node].types = retyped(self.body, self.lists, node, types);
-        }
+        let mut retyping = Retyping::default();
+        order.iter().for_each(|&node| retyping.expr(self.body, self.lists, node));
     }
 
     /// Has the row that is read or changed be a variable: what else stands in its place comes before.
