@@ -1,5 +1,5 @@
-//! Arrays that are changed in place, with Criterion: rounds that each replace an element, and what it takes to make a
-//! builder of an array and an array of it again.
+//! Arrays that are changed in place, with Criterion: rounds that each replace an element, of an array or of a row of a
+//! table, and what it takes to make a builder of an array and an array of it again.
 //!
 //! `cargo bench --bench in_place` prints the time of a round, or of an element, in both engines: of primal runs, and of
 //! recording runs with their sweeps, without the host's border.
@@ -63,10 +63,24 @@ end:
 }
 "#;
 
+/// A table of n rows of n numbers, each of which is computed from the one above it.
+const TABLE: &str = "
+def rows (xs : Array Real) (n : Int) (x : Real) : Real =
+  let table = [| [| xs[(7 * i + j) % length xs] for j < n |] for i < n |] in
+  let table =
+    loop t = table for i in 1 .. n do
+      loop t = t for j < n do { t with [i] = { t[i] with [j] = x * (t[i][j] + t[i - 1][j]) } } in
+  table[n - 1][n / 2]
+";
+
 fn function(jit: Jit, name: &str) -> Function {
     let mut config = Config::default();
     config.jit = jit;
-    let module = Module::from_assembly(&Engine::new(config), "in_place.dvs", PROGRAM).expect("it is well-formed");
+    let engine = Engine::new(config);
+    let module = match name {
+        "rows" => Module::from_source(&engine, "table.dual", TABLE).expect("it compiles"),
+        _ => Module::from_assembly(&engine, "in_place.dvs", PROGRAM).expect("it is well-formed"),
+    };
     module.function(name).expect("the program has the function")
 }
 
@@ -79,9 +93,14 @@ fn parts(b: &mut Bencher<'_>, mut call: impl FnMut() -> Stats) {
 }
 
 fn measure(c: &mut Criterion) {
-    for (name, len, times) in [("updates", 5_000, 100_000), ("thaws", 1_000, 1_000), ("thaws", 1_000_000, 4)] {
+    let cases = [("updates", 5_000, 100_000), ("rows", 5_000, 100), ("thaws", 1_000, 1_000), ("thaws", 1_000_000, 4)];
+    for (name, len, times) in cases {
         let mut group = c.benchmark_group(format!("{name}/{len}"));
-        let elements = if name == "thaws" { len as u64 } else { 1 };
+        let elements = match name {
+            "thaws" => len as u64,
+            "rows" => times,
+            _ => 1,
+        };
         group.throughput(Throughput::Elements(times * elements));
         for (engine, jit) in [("interpreter", Jit::Off), ("native", Jit::Always)] {
             let (function, options) = (function(jit, name), CallOptions::default());
