@@ -4,7 +4,7 @@
 
 use crate::frontend::{Diagnostics, Stopped, Unexported};
 use crate::vm::binary::{DecodeError, EncodeError};
-use crate::vm::engine::{NoSuchParameter, RunError, TangentError};
+use crate::vm::engine::{BindError, NoSuchParameter, RunError, TangentError};
 use crate::vm::flat::{ColumnError, CotangentError, NotFlat};
 use crate::vm::module::HostType;
 use crate::vm::sparse::SparsityError;
@@ -79,7 +79,7 @@ pub enum ErrorKind {
     },
     /// The program defines a function of this name, but there are functions in its type: hosts can't call it.
     Unexported(Unexported),
-    /// Derivatives were asked for with respect to a parameter that the function doesn't have.
+    /// A parameter was named that the function doesn't have, or has an argument for already.
     NoSuchParameter(NoSuchParameter),
     /// The arguments are not the function's.
     Argument(ArgumentError),
@@ -275,6 +275,15 @@ impl From<RunError> for Error {
 impl From<ArgumentError> for Error {
     fn from(error: ArgumentError) -> Self {
         ErrorKind::Argument(error).into()
+    }
+}
+
+impl From<BindError> for Error {
+    fn from(error: BindError) -> Self {
+        match error {
+            BindError::NoSuchParameter(error) => error.into(),
+            BindError::Run(error) => error.into(),
+        }
     }
 }
 

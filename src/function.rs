@@ -85,6 +85,69 @@ impl Function {
         self.0.is_wrt(parameter)
     }
 
+    /// The function of the other parameters that there is once one has this argument.
+    ///
+    /// The argument is converted here, once, and no more in calls: the data that a model is fitted to needn't cross the
+    /// border for each step of a fit. It is a constant: no derivative is with respect to it. It is kept as long as the
+    /// function that this returns and its clones, and isn't counted in the limits on what a call has in memory.
+    ///
+    /// What is left may be [flat](Function::flat), or have a [type of Rust](Function::typed), where the whole isn't.
+    ///
+    /// ```
+    /// use dualvm::{Engine, Error, Module, Value};
+    ///
+    /// let text = "def loss (theta : (Real, Real)) (points : Array (Real, Real)) : Real =
+    ///     let (a, b) = theta in sum [| (a + b * x - y) ^ 2 for (x, y) in points |]";
+    /// let loss = Module::from_source(&Engine::default(), "loss.dual", text)?.function("loss")?;
+    ///
+    /// let points = [(0.0, 1.0), (1.0, 3.0)].map(|(x, y): (f64, f64)| Value::Tuple(vec![x.into(), y.into()]));
+    /// let loss = loss.bind("points", &Value::Array(points.to_vec()))?.typed::<([f64; 2],), f64>()?;
+    /// assert_eq!(loss.value_and_grad(([1.0, 1.0],))?, (1.0, ([-2.0, -2.0],)));
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoSuchParameter`](crate::ErrorKind::NoSuchParameter) if the function has no parameter of this name,
+    /// [`ErrorKind::Argument`](crate::ErrorKind::Argument) if the argument is not of its type, and
+    /// [`ErrorKind::Trap`](crate::ErrorKind::Trap) if it takes more memory or time than a call may in this engine.
+    pub fn bind(&self, parameter: &str, argument: &Value) -> Result<Function, Error> {
+        Ok(Function(self.0.bind(parameter, argument)?))
+    }
+
+    /// Whether arguments are bound to the function.
+    pub fn has_bound(&self) -> bool {
+        self.0.has_bound()
+    }
+
+    /// [`Function::bind`] with an argument of the host's own type.
+    ///
+    /// ```
+    /// use dualvm::{Engine, Error, Module};
+    ///
+    /// let text = "def total (k : Real) (points : Array { x : Real, n : Int }) : Real =
+    ///     sum [| k * p.x * to_real p.n for p in points |]";
+    /// #[derive(serde::Serialize)]
+    /// struct Point { x: f64, n: i64 }
+    ///
+    /// let total = Module::from_source(&Engine::default(), "total.dual", text)?.function("total")?;
+    /// let total = total.bind_as("points", &[Point { x: 2.0, n: 3 }, Point { x: 5.0, n: 1 }])?;
+    /// assert_eq!(total.call_as::<f64>(&(10.0,))?, 110.0);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Function::bind`]; [`ErrorKind::Serialize`](crate::ErrorKind::Serialize) if the argument holds what no
+    /// program takes.
+    pub fn bind_as(&self, parameter: &str, argument: &(impl Serialize + ?Sized)) -> Result<Function, Error> {
+        let params = self.interface().params.iter().filter(|(name, _)| name == parameter);
+        let params: Vec<_> = params.cloned().collect();
+        if params.is_empty() {
+            return self.bind(parameter, &Value::Null);
+        }
+        let argument = ser::to_arguments(&params, self.data(), &(argument,))?;
+        self.bind(parameter, &argument[0])
+    }
+
     /// Why a call with these arguments has failed. Says which of them a number is made of that isn't finite.
     pub(crate) fn failed(&self, args: &[Value], mut error: RunError) -> Error {
         if let RunError::Trap(trap) = &mut error

@@ -4,6 +4,8 @@
 //! and through a typed handle, primal and gradient; group `run` has the parts of such calls that are no border: the
 //! forward run, and the sweep. The difference is the border's. `copy` is what copying as many reals takes by itself.
 //! With `--features ndarray` there are calls with arrays of that crate, too.
+//! Group `fit` has the gradient of a fit's loss by two parameters: with the points as a value in each call, and with the
+//! points bound to the function.
 //! Group `host` calls a function of the host's [`HOST_CALLS`] times, which takes so many reals and gives twice as much
 //! of each, as an array, a matrix and a list.
 
@@ -18,6 +20,8 @@ const PROGRAM: &str = "
       loop sum = 0.0 for i < length xs do sum + xs[i] * ys[i]
     def points (ps : Array (Real, Real, Real)) : Real =
       loop sum = 0.0 for i < length ps do let (x, y, z) = ps[i] in sum + x * y * z
+    def fit (a : Real) (b : Real) (ps : Array (Real, Real, Real)) : Real =
+      sum [| w * (a + b * x - y) ^ 2 for (w, x, y) in ps |]
     def rows (m : Array (Array Real)) : Real =
       loop sum = 0.0 for i < length m do
         let row = m[i] in loop sum = sum for j < length row do sum + row[j] * row[j]";
@@ -121,13 +125,34 @@ fn arrays(group: &mut BenchmarkGroup<'_, WallTime>, function: &Function, of: [&[
     }
 }
 
+/// Points, as a vector and as a value.
+fn some_points(size: usize) -> (Vec<(f64, f64, f64)>, Value) {
+    let ps: Vec<(f64, f64, f64)> = reals(3 * size).chunks(3).map(|p| (p[0], p[1], p[2])).collect();
+    let tuples = ps.iter().map(|&(x, y, z)| Value::Tuple(vec![x.into(), y.into(), z.into()]));
+    let value = Value::Array(tuples.collect());
+    (ps, value)
+}
+
+fn fit(c: &mut Criterion) {
+    for size in SIZES {
+        let mut group = c.benchmark_group(format!("fit/{size}"));
+        let (function, (_, points)) = (function("fit").wrt(&["a", "b"]).expect("it has them"), some_points(size));
+        let (a, b) = (Value::Real(0.5), Value::Real(0.25));
+        let args = [a.clone(), b.clone(), points.clone()];
+        group.bench_function("values", |b| b.iter(|| function.value_and_grad(black_box(&args)).expect("runs")));
+        let (bound, args) = (function.bind("ps", &points).expect("it has it"), [a, b]);
+        group.bench_function("bound", |b| b.iter(|| bound.value_and_grad(black_box(&args)).expect("runs")));
+        let typed = bound.typed::<(f64, f64), f64>().expect("its types");
+        group.bench_function("bound, typed", |b| b.iter(|| typed.value_and_grad(black_box((0.5, 0.25)))));
+        group.finish();
+    }
+}
+
 fn points(c: &mut Criterion) {
     for size in SIZES {
         let mut group = c.benchmark_group(format!("points/{size}"));
-        let (function, xs) = (function("points"), reals(3 * size));
-        let ps: Vec<(f64, f64, f64)> = xs.chunks(3).map(|p| (p[0], p[1], p[2])).collect();
-        let tuples = ps.iter().map(|&(x, y, z)| Value::Tuple(vec![x.into(), y.into(), z.into()]));
-        values(&mut group, &function, &[Value::Array(tuples.collect())]);
+        let (function, (ps, value)) = (function("points"), some_points(size));
+        values(&mut group, &function, &[value]);
 
         let typed = function.typed::<(&[(f64, f64, f64)],), f64>().expect("its types");
         group.bench_function("typed/primal", |b| b.iter(|| typed.call((black_box(&ps),)).expect("runs")));
@@ -211,5 +236,5 @@ fn host(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, dotprod, points, rows, host);
+criterion_group!(benches, dotprod, points, fit, rows, host);
 criterion_main!(benches);

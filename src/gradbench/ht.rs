@@ -4,7 +4,7 @@
 //! all correspondences move at once, and there are two directions for them, beside one for each angle.
 
 use super::input::arguments;
-use super::prepared::{Prepared, Tape};
+use super::prepared::{Prepared, Tape, with_data};
 use super::{NoAnswer, Ready};
 use dualvm::{Error, Function, Module, Value};
 
@@ -13,9 +13,10 @@ const COORDINATES: usize = 2;
 
 /// The dense Jacobian; in front are the columns of the coordinates, of which each row has its own.
 pub(super) fn jacobian(module: &Module, text: &str) -> Ready {
-    let function = module.function("objective")?.wrt(&["theta", "us"])?;
+    let function = module.function("objective")?;
     let (args, effort) = arguments(&function, text)?;
-    let [theta, us, _] = &args[..] else { return Err(NoAnswer::Input("expected theta, us and data".to_owned())) };
+    let (function, args) = with_data(&function, args, &["theta", "us"])?;
+    let [theta, us] = &args[..] else { return Err(NoAnswer::Input("expected theta and us".to_owned())) };
     let (angles, correspondences) = (length(theta), length(us));
     let coordinates = if correspondences == 0 { 0 } else { COORDINATES };
     let along = |axis: usize| {

@@ -1,7 +1,8 @@
 //! Functions with their arguments, ready to run again and again.
 //!
 //! Arguments and results cross the border in every run, as they do in use: where they are numbers and arrays of reals,
-//! as slices, in memory that is kept from run to run; where they aren't, as values.
+//! as slices, in memory that is kept from run to run; where they aren't, as values. Data that a derivative is not with
+//! respect to is bound to the function once, as in a fit.
 
 use super::Ready;
 use super::input::arguments;
@@ -82,7 +83,7 @@ pub(super) fn value(function: Function, input: &str, shape: Shape) -> Ready {
 /// A function that is called for its gradient, with the arguments of an input.
 pub(super) fn gradient(function: Function, input: &str, wanted: &Wanted) -> Ready {
     let (args, effort) = arguments(&function, input)?;
-    let function = function.wrt(wanted.names())?;
+    let (function, args) = with_data(&function, args, wanted.names())?;
     let parameter = match wanted {
         Wanted::Only(name) => parameter(&function, name),
         _ => None,
@@ -97,6 +98,24 @@ pub(super) fn gradient(function: Function, input: &str, wanted: &Wanted) -> Read
         }
     };
     Ok((prepared, effort))
+}
+
+/// The function of these parameters, and derivatives are with respect to them; all else is bound. Gives their arguments,
+/// too.
+pub(super) fn with_data(
+    function: &Function,
+    args: Vec<Value>,
+    names: &[&str],
+) -> Result<(Function, Vec<Value>), Error> {
+    let (mut left, mut given) = (function.wrt(names)?, Vec::with_capacity(names.len()));
+    for ((name, _), arg) in function.interface().params.iter().zip(args) {
+        if names.contains(&name.as_str()) {
+            given.push(arg);
+        } else {
+            left = left.bind(name, &arg)?;
+        }
+    }
+    Ok((left, given))
 }
 
 /// Which parameter has this name.

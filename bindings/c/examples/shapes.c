@@ -10,7 +10,8 @@ static const char *SOURCE =
     "  match shape with\n"
     "  | Circle r -> pi * r ^ 2\n"
     "  | Rect { width, height } -> width * height\n"
-    "  | Group shapes -> sum (map area shapes)\n";
+    "  | Group shapes -> sum (map area shapes)\n"
+    "def cost (price : Real) (shape : Shape) (by : Real) : Real = price * by * area shape\n";
 
 // Prints a type with what it is made of. A data type is printed whole once: it may contain itself.
 static void print_type(const dualvm_function *function, size_t ty, int depth, size_t *seen, size_t *seen_count) {
@@ -60,6 +61,21 @@ int main(void) {
     must(dualvm_json_jvp(area, args, strlen(args), tangents, strlen(tangents), NULL, &answer, NULL, &error), error);
     printf("%s\n", dualvm_bytes_data(answer));
     dualvm_bytes_free(answer);
+
+    // What all calls have in common is read once. What is left are numbers, which frames take.
+    dualvm_function *cost, *cost_of_shape;
+    dualvm_frame *frame;
+    const char *shape = "{\"Rect\": {\"width\": 2, \"height\": 3}}";
+    must(dualvm_module_function(module, "cost", &cost, &error), error);
+    must(dualvm_json_bind(cost, "shape", shape, strlen(shape), &cost_of_shape, &error), error);
+    must(dualvm_frame_new(cost_of_shape, NULL, &frame, &error), error);
+    dualvm_value numbers[] = {dualvm_real(5), dualvm_real(10)};
+    double value, gradient[2];
+    must(dualvm_value_and_grad_into(frame, numbers, 2, &value, gradient, 2, &error), error);
+    printf("%s: %g, %g, %g\n", dualvm_function_signature(cost_of_shape), value, gradient[0], gradient[1]);
+    dualvm_frame_free(frame);
+    dualvm_function_free(cost_of_shape);
+    dualvm_function_free(cost);
 
     // What doesn't fit is said with its place.
     const char *wrong = "[{\"Group\": [{\"Circle\": true}]}]";

@@ -4,7 +4,7 @@ use crate::bytes::{Bytes, dualvm_bytes};
 use crate::error::{Report, dualvm_error};
 use crate::frame::dualvm_stats;
 use crate::function::{Callable, dualvm_function};
-use crate::memory::{Out, OutHandle, text};
+use crate::memory::{Out, OutHandle, name, text};
 use crate::options::{dualvm_options, given};
 use crate::status::{Failure, dualvm_status, enter, share};
 use dualvm::{CallOptions, Error, Json, Stats, Value, ValueSeed};
@@ -195,6 +195,41 @@ pub unsafe extern "C" fn dualvm_json_call(
     };
     // SAFETY: the interface's promise.
     unsafe { self::call(function, (args, len), options, (json, stats), error, run) }
+}
+
+/// The function of the other parameters that there is once the parameter of this name has this argument, which is read
+/// here and no more in calls. It is a constant: no derivative is with respect to it. A new handle, to be freed as well;
+/// frames take it if what is left is of numbers and arrays of numbers.
+///
+/// `argument`: in JSON, as one of those of `dualvm_json_call`; `len`: its bytes, or `DUALVM_NUL_TERMINATED`.
+///
+/// Errors: `NOT_FOUND` if the function has no parameter of this name, `ARGUMENT` with the place of what isn't right,
+/// `LIMIT` if it takes more memory or time than a call may in this engine.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dualvm_json_bind(
+    function: *const dualvm_function,
+    parameter: *const c_char,
+    argument: *const c_char,
+    len: usize,
+    bound: *mut *mut dualvm_function,
+    error: *mut *mut dualvm_error,
+) -> dualvm_status {
+    // SAFETY: the interface's promise.
+    unsafe {
+        enter(error, || {
+            let out = OutHandle::new(bound, "bound")?;
+            let (parameter, argument) = (name(parameter, "parameter")?, text(argument, len, "argument")?);
+            let callable = share::<Callable>(function)?;
+            let function = &callable.function;
+            let argument = match function.interface().params.iter().find(|(name, _)| name == parameter) {
+                Some((name, ty)) => read(argument, "argument", ValueSeed::new(name, ty, function.data()))?,
+                // That there is no such parameter is said where it is bound.
+                None => Value::Null,
+            };
+            let bound = function.bind(parameter, &argument).map_err(|error| callable.failed(&error))?;
+            out.write(Callable::new(callable.module.clone(), bound))
+        })
+    }
 }
 
 /// The value of a function that returns one real, and its gradient, in JSON: `{"value": …, "gradient": […]}`. The

@@ -151,6 +151,7 @@ static void handles(void) {
         REFUSED(HANDLE, dualvm_hvp(none, &value, 1, &value, 1, &real, NULL, NULL, 0, &error));
         REFUSED(HANDLE, dualvm_jacobian(none, &value, 1, NULL, 0, NULL, 0, NULL, NULL, &error));
         REFUSED(HANDLE, dualvm_json_call(none, "[]", 2, NULL, (dualvm_bytes **)&out, NULL, &error));
+        REFUSED(HANDLE, dualvm_json_bind(none, "x", "1", 1, (dualvm_function **)&out, &error));
         REFUSED(HANDLE, dualvm_json_value_and_grad(none, "[]", 2, NULL, (dualvm_bytes **)&out, NULL, &error));
         REFUSED(HANDLE, dualvm_json_vjp(none, "[]", 2, "0", 1, NULL, (dualvm_bytes **)&out, NULL, &error));
         REFUSED(HANDLE, dualvm_json_jvp(none, "[]", 2, "[]", 2, NULL, (dualvm_bytes **)&out, NULL, &error));
@@ -270,6 +271,7 @@ static void lengths(void) {
             dualvm_function *given = function("dot");
             REFUSED(ARGUMENT, dualvm_function_wrt(given, (const char *const *)xs, size, &found, &error));
             if (size != DUALVM_NUL_TERMINATED) {
+                REFUSED(ARGUMENT, dualvm_json_bind(given, "xs", "[]", size, &found, &error));
                 REFUSED(ARGUMENT, dualvm_json_call(given, "[]", size, NULL, &json, NULL, &error));
                 REFUSED(ARGUMENT, dualvm_module_from_source(engine, "f", "", size, NULL, &compiled, &error));
             }

@@ -42,6 +42,11 @@ def main():
     first = program("def first (xs : Array Real) : Real = xs[0]")
     scaled = program("def scaled (xs : Array Real) (k : Real) = [| k * x for x in xs |]")
     pair = program("def pair (p : { a : Real, b : Real }) : Real = p.a * p.b")
+    loss = program(
+        "def loss (a : Real) (b : Real) (ps : Array (Real, Real)) : Real = sum [| (a + b * x - y) ^ 2 for (x, y) in ps |]"
+    ).wrt(["a", "b"])
+    points = [(n / 1000, n % 7) for n in range(1000)]
+    of_points = loss.bind(ps=points)
     small, large = np.arange(1.0, 9.0), np.arange(1.0, 1e6 + 1)
     as_list, record = small.tolist(), {"a": 1.0, "b": 2.0}
     copy = np.empty_like(large)
@@ -59,6 +64,8 @@ def main():
         ("first.value_and_grad(8 reals)", lambda: first.value_and_grad(small), 200),
         ("scaled(8 reals, k)", lambda: scaled(small, 2.0), 200),
         ("pair(a dict)", lambda: pair(record), 200),
+        ("loss.grad(a, b, 1,000 pairs)", lambda: loss.grad(1.0, 2.0, points), 50),
+        ("loss.grad(a, b), the pairs bound", lambda: of_points.grad(1.0, 2.0), 50),
         ("np.copyto of 10^6 reals", lambda: np.copyto(copy, large), 50),
         ("first(10^6 reals)", lambda: first(large), 50),
         ("first.value_and_grad(10^6 reals)", lambda: first.value_and_grad(large), 50),

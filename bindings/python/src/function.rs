@@ -611,6 +611,34 @@ impl Function {
         self.with_selection(names.py(), Selection::new(names, &self.function)?)
     }
 
+    /// The function of the other parameters that there is once these have these arguments, which are converted here and
+    /// no more in calls. They are constants. Of the parameters that derivatives were with respect to, those that are left
+    /// stay.
+    #[pyo3(signature = (**arguments))]
+    fn bind(&self, py: Python<'_>, arguments: Option<&Bound<'_, PyDict>>) -> PyResult<Function> {
+        let (mut function, mut selection) = (self.function.clone(), self.selection.clone());
+        for (key, argument) in arguments.into_iter().flatten() {
+            let name: String = key.extract()?;
+            let params = &function.interface().params;
+            let argument = match params.iter().position(|(param, _)| *param == name) {
+                // That there is no such parameter is said where it is bound.
+                None => Value::Null,
+                Some(n) => {
+                    let Some(left) = selection.without(n) else {
+                        let message = format!("derivatives of `{}` are with respect to `{name}`", function.name());
+                        return Err(fail(py, Kind::Argument, message));
+                    };
+                    selection = left;
+                    let converter = Converter::new(function.data(), false);
+                    converter.convert(&argument, &params[n].1, Place::Whole("argument", &name))?
+                }
+            };
+            let bound = detached(py, || Ok(function.bind(&name, &argument)?));
+            function = bound.map_err(|failure| failure.raise(py, Some(self.module.get())))?;
+        }
+        Ok(Function::selecting(self.module.clone_ref(py), function, selection, self.settings.copy(py)))
+    }
+
     /// The same function, whose calls have these limits, who may cancel them, and who is told what they trace. What
     /// isn't named stays as it is; `None` takes it away.
     #[pyo3(signature = (*, limits=Given::Kept, cancel=Given::Kept, trace=Given::Kept))]
@@ -690,6 +718,10 @@ impl Function {
         if this.settings.are_local() {
             let message = "a function with a cancel handle or a trace can't be pickled; \
                            with_options(cancel=None, trace=None) is one without";
+            return Err(pyo3::exceptions::PyTypeError::new_err(message));
+        }
+        if this.function.has_bound() {
+            let message = "a function with bound arguments can't be pickled; bind them to one that was";
             return Err(pyo3::exceptions::PyTypeError::new_err(message));
         }
         let limits = this.settings.limits.clone();

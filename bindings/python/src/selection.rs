@@ -40,6 +40,19 @@ impl Selection {
         Ok(Selection::Several(names.iter().map(find).collect::<PyResult<_>>()?))
     }
 
+    /// The same for the function without one of its parameters. `None` if nothing is left of what was chosen.
+    pub(crate) fn without(&self, parameter: usize) -> Option<Selection> {
+        let renumbered = |n: usize| if n > parameter { n - 1 } else { n };
+        match self {
+            Selection::All => Some(Selection::All),
+            Selection::One(n) => (*n != parameter).then(|| Selection::One(renumbered(*n))),
+            Selection::Several(numbers) => {
+                let left: Vec<usize> = numbers.iter().filter(|&&n| n != parameter).map(|&n| renumbered(n)).collect();
+                (numbers.is_empty() || !left.is_empty()).then_some(Selection::Several(left))
+            }
+        }
+    }
+
     /// The names, as a caller has written them.
     pub(crate) fn given<'py>(&self, py: Python<'py>, function: &dualvm::Function) -> PyResult<Bound<'py, PyAny>> {
         let name = |n: &usize| function.interface().params[*n].0.as_str();

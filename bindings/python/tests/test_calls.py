@@ -296,6 +296,36 @@ def test_derivatives():
         dualvm.compile(SCALED).grad(x, 1.0)
 
 
+def test_arguments_are_bound_for_good():
+    text = """
+        type Shape = Circle Real | Rect { w : Real, h : Real }
+        def f (k : Real) (shape : Shape) (points : Array (Real, Int)) (xs : Array Real) : Real =
+          let s = match shape with Circle r -> r | Rect { w, h } -> w * h in
+          k * s * sum xs * sum [| x * to_real n for (x, n) in points |]"""
+    f = dualvm.compile(text)
+    args = (2.0, {"Rect": {"w": 3.0, "h": 5.0}}, [(1.0, 2), (0.5, 4)], np.arange(40.0))
+    value, (by_k, by_shape, by_points, by_xs) = f.value_and_grad(*args)
+    bound = f.bind(points=args[2], shape=args[1])
+    assert bound.signature == "f : (k : Real, xs : Array Real) -> Real" and bound(args[0], xs=args[3]) == value
+    again, (k, xs) = bound.value_and_grad(args[0], args[3])
+    assert (again, k, xs.tolist()) == (value, by_k, by_xs.tolist())
+    assert bound.bind(xs=args[3]).grad(2.0) == by_k and bound.bind().grad(2.0, args[3])[0] == by_k
+    assert bound.batch([(2.0, args[3])] * 3) == [value] * 3
+    assert bound.record(2.0, args[3])[1](10.0)[0] == 10 * by_k
+    # What derivatives are with respect to stays, if it is left.
+    assert f.wrt("xs").bind(k=2.0, shape=args[1]).grad(args[2], args[3]).tolist() == by_xs.tolist()
+    by_both = f.wrt(["shape", "k"]).bind(shape=args[1])
+    assert by_both.selected_parameters == ("k",) and by_both.grad(2.0, *args[2:]) == (by_k,)
+    with pytest.raises(dualvm.ArgumentError, match="derivatives of `f` are with respect to `k`"):
+        f.wrt("k").bind(k=2.0)
+    with pytest.raises(dualvm.NotFoundError, match="`f` has no parameter `points`; it has k, xs"):
+        bound.bind(points=[])
+    with pytest.raises(dualvm.ArgumentError, match=r"points\[0\]\[1\]"):
+        f.bind(points=[(1.0, "x")])
+    with pytest.raises(TypeError, match="can't be pickled"):
+        pickle.dumps(bound)
+
+
 def test_a_parameter_may_be_called_like_a_keyword():
     f = dualvm.compile("def f (wrt : Real) (tangent : Real) : Real = wrt * tangent")
     assert f.grad(wrt=2, tangent=3) == (3.0, 2.0)

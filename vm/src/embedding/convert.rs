@@ -16,6 +16,7 @@ mod flatten;
 mod gradient;
 mod maker;
 mod read;
+mod row;
 mod shown;
 mod source;
 mod store;
@@ -28,7 +29,7 @@ pub(crate) use read::{Cursor, ReadError, Reader, ResultSlot};
 pub(crate) use shown::text_of;
 pub(crate) use source::Source;
 pub(crate) use store::Store;
-pub(crate) use write::{WriteError, write_arguments, write_tangents};
+pub(crate) use write::{WriteError, write_argument, write_arguments, write_tangents};
 
 use crate::bytecode::module::HostType;
 use crate::memory::heap::Fields;

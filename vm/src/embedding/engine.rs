@@ -4,6 +4,7 @@
 //! of threads at a time. Nothing that a program does panics or aborts the host: every failure is a [`RunError`].
 
 mod batch;
+mod bind;
 mod config;
 mod derivatives;
 mod error;
@@ -20,6 +21,8 @@ pub use crate::running::lines::{Listener, TraceLine};
 pub use crate::running::meter::CancelHandle;
 pub use batch::Batch;
 pub(crate) use batch::Plan;
+pub use bind::BindError;
+pub(crate) use bind::{Bound, BoundArgument};
 pub use config::{CallOptions, Config, Jit};
 pub use derivatives::JacobianMode;
 pub(crate) use derivatives::without_negative_zeros;
@@ -272,17 +275,18 @@ impl Module {
     /// The exported function of this name.
     pub fn function(&self, name: &str) -> Option<Function> {
         let (func, function) = self.program.def.function(name)?;
-        function.interface.is_some().then(|| Function { module: self.clone(), func, wrt: Wrt::default() })
+        function.interface.is_some().then(|| self.exported(func))
     }
 
     /// All exported functions, in the module's order.
     pub fn functions(&self) -> impl Iterator<Item = Function> + '_ {
         let functions = self.program.def.functions.iter().enumerate();
-        functions.filter(|(_, function)| function.interface.is_some()).map(|(index, _)| Function {
-            module: self.clone(),
-            func: FuncId(index as u32),
-            wrt: Wrt::default(),
-        })
+        let exported = functions.filter(|(_, function)| function.interface.is_some());
+        exported.map(|(index, _)| self.exported(FuncId(index as u32)))
+    }
+
+    fn exported(&self, func: FuncId) -> Function {
+        Function { module: self.clone(), func, wrt: Wrt::default(), bound: None }
     }
 
     /// The code, for printing and encoding: the module's own, as it was given.

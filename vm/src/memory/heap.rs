@@ -251,6 +251,11 @@ impl Heap {
         self.account = account;
     }
 
+    /// Ends a run whose objects stay: no more are made.
+    pub(crate) fn detach(&mut self) {
+        (self.account, self.shared) = (std::ptr::null(), false);
+    }
+
     /// Frees all objects.
     #[inline(always)]
     pub(crate) fn release(&mut self) {

@@ -1,5 +1,7 @@
 //! Adjoints of the arguments' reals, in the shape of the arguments.
 
+use super::row::Row;
+use crate::bytecode::isa::Bank;
 use crate::bytecode::module::{DataDef, DataId, HostType};
 use crate::embedding::engine::Wrt;
 use crate::embedding::value::Value;
@@ -96,6 +98,7 @@ impl GradientReader<'_> {
         match value {
             Value::Reals(xs) if element.is_real() => self.array_of_reals(xs.len()),
             Value::Array(items) if element.is_real() => self.array_of_reals(items.len()),
+            Value::Array(items) if let Some(row) = Row::of(element) => self.rows(&row, items.len()),
             Value::Array(items) => {
                 let mut out = Vec::with_capacity(items.len());
                 for item in items {
@@ -109,6 +112,19 @@ impl GradientReader<'_> {
             }
             _ => Value::Array(Vec::new()),
         }
+    }
+
+    fn rows(&mut self, row: &Row<'_>, len: usize) -> Value {
+        let mut out = Vec::with_capacity(len);
+        for _ in 0..len {
+            self.bytes += size_of::<Value>() + row.bytes;
+            if !self.goes_on() {
+                break;
+            }
+            let adjoints = if row.bank == Bank::Real { self.reals(row.width) } else { &[] };
+            out.push(row.derivative(adjoints.iter().copied()));
+        }
+        Value::Array(out)
     }
 
     fn array_of_reals(&mut self, len: usize) -> Value {

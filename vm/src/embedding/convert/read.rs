@@ -2,6 +2,8 @@
 
 use super::flatten::Misshapen;
 use super::registers;
+use super::row::Row;
+use crate::bytecode::isa::Bank;
 use crate::bytecode::module::{DataDef, DataId, HostType};
 use crate::embedding::value::{VALUE_DEPTH_MAX, Value};
 use crate::memory::heap::{self, Fields, LEN, Ref};
@@ -343,9 +345,10 @@ impl<'m> Reader<'m> {
         unsafe {
             let elements = Elements::of(array, element);
             let len = elements.len(array);
-            if element.is_real() {
-                self.take_bytes(len, size_of::<f64>())?;
-                to.extend_from_slice(std::slice::from_raw_parts(heap::elements(array).cast(), len));
+            if let Some(row) = self.row(element) {
+                let count = if row.bank == Bank::Real { len * row.width } else { 0 };
+                self.take_bytes(count, size_of::<f64>())?;
+                to.extend_from_slice(std::slice::from_raw_parts(heap::elements(array).cast(), count));
                 return Ok(());
             }
             for n in 0..len {
@@ -639,6 +642,9 @@ impl<'m> Reader<'m> {
             }
             let elements = Elements::of(array, element);
             let len = elements.len(array);
+            if let Some(row) = self.row(element) {
+                return self.rows(&row, array, len);
+            }
             self.take_bytes(len, size_of::<Value>())?;
             let mut items = Vec::with_capacity(len);
             for n in 0..len {
@@ -647,6 +653,30 @@ impl<'m> Reader<'m> {
             }
             Ok(Value::Array(items))
         }
+    }
+
+    /// The rows that elements of this type are, unless they are too deep.
+    fn row<'t>(&self, element: &'t HostType) -> Option<Row<'t>> {
+        Row::of(element).filter(|row| self.steps + row.depth < VALUE_DEPTH_MAX)
+    }
+
+    /// # Safety
+    /// `array` is a complete array of so many of these rows.
+    unsafe fn rows(&mut self, row: &Row<'_>, array: Ref, len: usize) -> Result<Value, ReadError> {
+        self.take_bytes(len, size_of::<Value>() + row.bytes)?;
+        // SAFETY: promised by the caller.
+        let cells = unsafe {
+            if row.bank == Bank::Real {
+                self.take_slots(heap::owner_of(array), heap::first_of(array), len * row.width)?;
+            }
+            std::slice::from_raw_parts(heap::elements(array), len * row.width)
+        };
+        let mut items = Vec::with_capacity(len);
+        cells.chunks_exact(row.width).for_each(|cells: &[u64]| {
+            let cells = cells.iter().copied();
+            items.push(if self.derivative { row.derivative(cells.map(f64::from_bits)) } else { row.value(cells) });
+        });
+        Ok(Value::Array(items))
     }
 
     /// The number of elements. Counting first costs less than moving elements when a vector grows.

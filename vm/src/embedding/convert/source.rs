@@ -41,4 +41,12 @@ impl<'a> Source<'a> {
             _ => 0.0,
         }
     }
+
+    /// What is written for the next reals, so many, if these aren't the arguments' own. Behind it are zeros.
+    pub(crate) fn tangents(&mut self, count: usize) -> &'a [f64] {
+        let Some(tangents) = self.tangents.as_mut().filter(|_| self.active) else { return &[] };
+        let (taken, left) = tangents.split_at(count.min(tangents.len()));
+        *tangents = left;
+        taken
+    }
 }

@@ -6,6 +6,8 @@ use crate::bytecode::isa::Bank;
 use crate::memory::heap::{self, ARRAY_HEADER, Fields, Mark, Ref, Roots};
 use crate::running::registers::Gathered;
 use crate::trap::Limit;
+use crate::word::Word;
+use std::mem::MaybeUninit;
 
 /// Appends to registers.
 ///
@@ -67,6 +69,14 @@ impl<'a> Store<'a> {
         Ok(())
     }
 
+    /// Appends the registers of an argument that is there for good. It is a constant.
+    pub(super) fn bound(&mut self, Gathered { reals, ints, refs, .. }: &Gathered) {
+        self.to.reals.extend_from_slice(reals);
+        self.to.words.resize(self.to.reals.len(), Word::default());
+        self.to.ints.extend_from_slice(ints);
+        self.to.refs.extend_from_slice(refs);
+    }
+
     /// Appends registers again, all but integers: so many, which stand behind so many.
     pub(super) fn again(&mut self, before: Fields, registers: Fields) {
         let Gathered { reals, words, refs, .. } = &mut *self.to;
@@ -74,6 +84,16 @@ impl<'a> Store<'a> {
         reals.extend_from_within(range.clone());
         words.extend_from_within(range);
         refs.extend_from_within(before.refs..before.refs + registers.refs);
+    }
+
+    /// Appends reals that follow each other.
+    pub(super) fn reals(&mut self, xs: &[f64]) -> Result<(), Limit> {
+        let slot = self.maker.slots(xs.len())?;
+        let behind = self.to.reals.len() + xs.len();
+        self.to.reals.extend_from_slice(if self.source.is_arguments() { xs } else { self.source.tangents(xs.len()) });
+        self.to.reals.resize(behind, 0.0);
+        self.to.words.extend((0..xs.len()).map(|n| Word::from(slot.element(n))));
+        Ok(())
     }
 
     pub(super) fn int(&mut self, n: i64) {
@@ -96,12 +116,37 @@ impl<'a> Store<'a> {
         len: usize,
         mut element: impl FnMut(usize) -> Result<f64, E>,
     ) -> Result<(), E> {
-        let (array, elements) = self.maker.reals(len)?;
+        self.rows(Bank::Real, (len, 1), |n, cells| {
+            cells[0].write(element(n)?.to_bits());
+            Ok(())
+        })
+    }
+
+    /// Appends an array of so many rows of so many numbers of a bank, reals or integers. `write` writes the cells of
+    /// the n-th one, unless tangents are written.
+    pub(super) fn rows<E: From<Limit>>(
+        &mut self,
+        bank: Bank,
+        (count, width): (usize, usize),
+        mut write: impl FnMut(usize, &mut [MaybeUninit<u64>]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let len = count * width;
+        let array = match bank {
+            Bank::Real => self.maker.reals(len)?.0,
+            Bank::Int | Bank::Ref => self.maker.array(bank, len)?,
+        };
         self.to.refs.push(array);
-        for n in 0..len {
-            let x = self.source.real(element(n)?);
-            // SAFETY: the array has as many elements.
-            unsafe { *elements.add(n) = x };
+        // SAFETY: the array has as many elements, which nothing else refers to.
+        let cells: &mut [MaybeUninit<u64>] =
+            unsafe { std::slice::from_raw_parts_mut(array.add(ARRAY_HEADER).cast(), len) };
+        if bank == Bank::Real && !self.source.is_arguments() {
+            let tangents = self.source.tangents(len).iter().copied().chain(std::iter::repeat(0.0));
+            cells.iter_mut().zip(tangents).for_each(|(cell, tangent)| _ = cell.write(tangent.to_bits()));
+            return Ok(());
+        }
+        for (n, row) in cells.chunks_exact_mut(width).enumerate() {
+            self.maker.tick()?;
+            write(n, row)?;
         }
         Ok(())
     }

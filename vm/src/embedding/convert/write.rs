@@ -2,10 +2,11 @@
 
 use super::maker::Cells;
 use super::registers;
+use super::row::Row;
 use super::store::Store;
 use crate::bytecode::isa::Bank;
 use crate::bytecode::module::{DataDef, DataId, HostType, ModuleDef, TypeDef, TypeId};
-use crate::embedding::engine::Wrt;
+use crate::embedding::engine::Function;
 use crate::embedding::value::{ArgumentError, VALUE_DEPTH_MAX, Value, listed};
 use crate::memory::heap::Fields;
 use crate::trap::Limit;
@@ -30,7 +31,7 @@ impl From<Limit> for WriteError {
 
 /// A step from a value to a part of it.
 #[derive(Clone, Copy)]
-enum Step<'a> {
+pub(super) enum Step<'a> {
     Part(usize),
     Field(&'a str),
     Item(usize),
@@ -41,7 +42,7 @@ impl WriteError {
     /// they should be pay nothing for them.
     #[cold]
     #[inline(never)]
-    fn inside(mut self, step: Step<'_>) -> Self {
+    pub(super) fn inside(mut self, step: Step<'_>) -> Self {
         if let WriteError::Argument(error) = &mut self
             && let Some(place) = error.place_mut()
         {
@@ -70,44 +71,59 @@ impl WriteError {
 
 /// Converts arguments to registers. With a tape, every real that derivatives are with respect to gets a slot, in the
 /// order in which it stands in the arguments; [`super::read_gradient`] counts along.
-pub(crate) fn write_arguments(
-    module: &ModuleDef,
-    params: &[(String, HostType)],
-    wrt: &Wrt,
-    values: &[Value],
-    store: &mut Store<'_>,
-) -> Result<(), WriteError> {
+pub(crate) fn write_arguments(function: &Function, values: &[Value], store: &mut Store<'_>) -> Result<(), WriteError> {
+    let params = &function.interface().params;
     if params.len() != values.len() {
         return Err(ArgumentError::Count { expected: params.to_vec(), found: values.len() }.into());
     }
-    let mut writer = Writer { module, store, steps: 0 };
     for (n, ((name, ty), value)) in params.iter().zip(values).enumerate() {
-        writer.store.set_active(wrt.has(n));
-        writer.write(ty, value).map_err(|error| error.of_parameter(name))?;
+        function.bound_at(n).iter().for_each(|argument| store.bound(argument.registers()));
+        store.set_active(function.wrt.has(n));
+        write_argument(function.module_def(), (name, ty), value, store)?;
     }
+    function.bound_at(params.len()).iter().for_each(|argument| store.bound(argument.registers()));
     Ok(())
+}
+
+/// Converts one argument.
+pub(crate) fn write_argument(
+    module: &ModuleDef,
+    (name, ty): (&str, &HostType),
+    value: &Value,
+    store: &mut Store<'_>,
+) -> Result<(), WriteError> {
+    Writer { module, store, steps: 0 }.write(ty, value).map_err(|error| error.of_parameter(name))
 }
 
 /// Converts arguments again, with the tangents that the store was given in the place of their reals. Of a parameter
 /// that derivatives are not with respect to, that is 0s if they are looked at, and otherwise what was written before.
 pub(crate) fn write_tangents(
-    module: &ModuleDef,
-    params: &[(String, HostType)],
-    (wrt, looks_at_constants): (&Wrt, bool),
+    function: &Function,
+    looks_at_constants: bool,
     values: &[Value],
     store: &mut Store<'_>,
 ) -> Result<(), WriteError> {
-    let mut writer = Writer { module, store, steps: 0 };
+    let (params, wrt) = (&function.interface().params, &function.wrt);
     let mut before = Fields::default();
-    for (n, ((name, ty), value)) in params.iter().zip(values).enumerate() {
-        let registers = registers(ty);
-        writer.store.set_active(wrt.has(n));
-        if wrt.has(n) || looks_at_constants {
-            writer.write(ty, value).map_err(|error| error.of_parameter(name))?;
-        } else {
-            writer.store.again(before, registers);
+    let mut pass = |Fields { reals, refs, .. }: Fields| {
+        let here = before;
+        (before.reals, before.refs) = (before.reals + reals, before.refs + refs);
+        here
+    };
+    for n in 0..=params.len() {
+        for argument in function.bound_at(n) {
+            pass(registers(argument.ty()));
+            store.bound(argument.tangent());
         }
-        (before.reals, before.refs) = (before.reals + registers.reals, before.refs + registers.refs);
+        let Some(((name, ty), value)) = params.get(n).zip(values.get(n)) else { break };
+        let registers = registers(ty);
+        let before = pass(registers);
+        store.set_active(wrt.has(n));
+        if wrt.has(n) || looks_at_constants {
+            write_argument(function.module_def(), (name, ty), value, store)?;
+        } else {
+            store.again(before, registers);
+        }
     }
     Ok(())
 }
@@ -206,6 +222,11 @@ impl Writer<'_, '_> {
     }
 
     fn array(&mut self, element: &HostType, items: &[Value]) -> Result<(), WriteError> {
+        if let Some(row) = Row::of(element).filter(|row| self.steps + row.depth < VALUE_DEPTH_MAX) {
+            return self.store.rows(row.bank, (items.len(), row.width), |n, cells| {
+                row.write(&items[n], cells).map_err(|error| error.inside(Step::Item(n)))
+            });
+        }
         let fields = registers(element);
         for (n, item) in items.iter().enumerate() {
             // Numbers take no memory of the heap's, which would look at the clock.
@@ -251,6 +272,10 @@ impl Writer<'_, '_> {
             }
             Some(_) => {}
         }
+        if let (HostType::Array { .. }, Value::Reals(xs)) = (ty, value) {
+            self.store.reals(xs)?;
+            return Ok(len);
+        }
         let mut count = 0;
         for n in 0..len {
             // Numbers take no memory of the heap's, which would look at the clock.
@@ -262,11 +287,7 @@ impl Writer<'_, '_> {
                     self.element(Step::Item(n), (item, fields), &items[n])?;
                     1
                 }
-                (_, Value::Reals(xs)) => {
-                    self.store.real(xs[n])?;
-                    1
-                }
-                _ => unreachable!("only sequences have a length"),
+                _ => unreachable!("reals are elements, and a dimension of them has no slices"),
             };
         }
         Ok(count)
@@ -332,7 +353,7 @@ impl Writer<'_, '_> {
 
 /// A number, as a real. Integers are taken if they are the same number.
 #[inline]
-fn number(value: &Value) -> Result<f64, WriteError> {
+pub(super) fn number(value: &Value) -> Result<f64, WriteError> {
     match value {
         Value::Real(x) => Ok(*x),
         Value::Int(n) if (*n as f64) as i128 == i128::from(*n) => Ok(*n as f64),
@@ -345,7 +366,12 @@ fn item_number(items: &[Value], n: usize) -> Result<f64, WriteError> {
 }
 
 /// The part of a record for the n-th field of its type: most often it stands there.
-fn field<'v>(parts: &'v [(String, Value)], n: usize, name: &str, ty: &HostType) -> Result<&'v Value, WriteError> {
+pub(super) fn field<'v>(
+    parts: &'v [(String, Value)],
+    n: usize,
+    name: &str,
+    ty: &HostType,
+) -> Result<&'v Value, WriteError> {
     let (key, part) = &parts[n];
     if key == name {
         return Ok(part);
@@ -357,7 +383,7 @@ fn field<'v>(parts: &'v [(String, Value)], n: usize, name: &str, ty: &HostType) 
 // Places are added on the way out.
 
 #[cold]
-fn mismatch(expected: &HostType, found: String) -> WriteError {
+pub(super) fn mismatch(expected: &HostType, found: String) -> WriteError {
     ArgumentError::Shape { place: String::new(), expected: expected.clone(), found }.into()
 }
 

@@ -411,13 +411,16 @@ impl Function {
 
     /// The same in so many directions, or else in one.
     fn with_lanes(&self, lanes: usize) -> Function {
-        let params = self.interface().params.iter().enumerate();
-        let varied: Vec<bool> = params
-            .flat_map(|(n, (_, ty))| {
-                let Fields { reals, ints, refs } = convert::registers(ty);
-                std::iter::repeat_n(self.wrt.has(n), reals + ints + refs)
-            })
-            .collect();
+        let mut varied = Vec::new();
+        let mut parameter = |ty, is_varied| {
+            let Fields { reals, ints, refs } = convert::registers(ty);
+            varied.extend(std::iter::repeat_n(is_varied, reals + ints + refs));
+        };
+        let params = &self.interface().params;
+        for n in 0..=params.len() {
+            self.bound_at(n).iter().for_each(|argument| parameter(argument.ty(), false));
+            params.get(n).into_iter().for_each(|(_, ty)| parameter(ty, self.wrt.has(n)));
+        }
         let directions = Directions { func: self.func, varied: varied.into(), lanes };
         match self.module.program.with_tangents(directions) {
             Some(program) => Function { module: Module { program, ..self.module.clone() }, ..self.clone() },
@@ -499,7 +502,7 @@ impl Invocation<'_> {
         let (function, mode) = (self.function, self.mode(mode));
         let (module, wrt, params) = (&function.module.program.def, &function.wrt, &function.interface().params);
         let (lanes, copies) = (self.lanes(), self.copies_arguments);
-        let code = self.open_with_tangents(mode);
+        let code = self.open_with_tangents(mode)?;
         let RunState { worker, args: gathered, account, .. } = &mut *self.state;
         let flat;
         // SAFETY: the arguments are lent for the call, and nothing of what it runs is read when it has returned.
@@ -508,7 +511,7 @@ impl Invocation<'_> {
             Some(kept) => (Store::behind(maker, gathered, kept.registers), Ok(())),
             None => {
                 let mut store = Store::new(maker, gathered);
-                let written = convert::write_arguments(module, params, wrt, args, &mut store);
+                let written = convert::write_arguments(function, args, &mut store);
                 if self.keeps_arguments && !mode.is_recording() && written.is_ok() {
                     let (heap, registers) = store.keep();
                     self.kept = Some(KeptArguments { heap, registers });
@@ -548,7 +551,7 @@ impl Invocation<'_> {
                 let looks = code.looks_at_constants();
                 let each = flat.iter().try_for_each(|tangents| {
                     store.set_tangents(tangents);
-                    convert::write_tangents(module, params, (wrt, looks), args, &mut store)
+                    convert::write_tangents(function, looks, args, &mut store)
                 });
                 each.map(|()| flat[0].len()).map_err(Unwritten::Argument)
             }
@@ -571,20 +574,21 @@ impl Invocation<'_> {
     }
 
     /// Begins a run with tangents in place of the function, and says of what.
-    fn open_with_tangents(&mut self, mode: Mode) -> WithTangents {
+    fn open_with_tangents(&mut self, mode: Mode) -> Result<WithTangents, RunError> {
         let mode = self.mode(mode);
         if mode.is_recording() {
             self.kept = None;
         }
         self.open_again(mode);
         if let Some(tangents) = self.function.module.program.tangents() {
-            return WithTangents::Function(tangents.func);
+            return Ok(WithTangents::Function(tangents.func));
         }
+        self.function.make_tangents_of_bound()?;
         if mode.is_recording() {
             // The tape opens inside of the derivative by the tangents: what is recorded is a gradient that moves.
             self.state.worker.exec.tape.begin_at(1);
         }
-        WithTangents::Operator(OperatorSite::jvp_of(self.function.func, self.function.definition()))
+        Ok(WithTangents::Operator(OperatorSite::jvp_of(self.function.func, self.function.definition())))
     }
 
     /// [`Invocation::run`] with tangents, which are as many as the reals that `write` writes and derivatives are with
@@ -599,7 +603,7 @@ impl Invocation<'_> {
         tangents: &[f64],
         write: impl Fn(&mut ArgumentWriter<'_>) -> Result<(), WriteError>,
     ) -> Result<(), RunError> {
-        let code = self.open_with_tangents(mode);
+        let code = self.open_with_tangents(mode)?;
         // SAFETY: promised by the caller.
         let mut writer = unsafe { self.argument_writer(mode)? };
         let written = write(&mut writer).and_then(|()| {

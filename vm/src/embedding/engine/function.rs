@@ -1,7 +1,8 @@
 //! An exported function, and calls of it with values.
 
+use super::bind::Bound;
 use super::{CallOptions, Engine, Gradient, Invocation, Lease, Module, RunError, Stats};
-use crate::bytecode::module::{DataDef, FuncId, Interface};
+use crate::bytecode::module::{DataDef, FuncId, Interface, ModuleDef};
 use crate::code::Mode;
 use crate::embedding::job_graph::JobGraph;
 use crate::embedding::kinks::Kinks;
@@ -17,12 +18,14 @@ use std::sync::Arc;
 pub struct Function {
     pub(super) module: Module,
     pub(super) func: FuncId,
+    /// Parameters are those that are left.
     pub(crate) wrt: Wrt,
+    pub(crate) bound: Option<Arc<Bound>>,
 }
 
 /// The parameters that derivatives are with respect to.
 #[derive(Clone, Default, Debug)]
-pub struct Wrt(Option<Arc<[bool]>>);
+pub struct Wrt(pub(super) Option<Arc<[bool]>>);
 
 impl Wrt {
     /// Whether this parameter is one of them.
@@ -91,17 +94,20 @@ impl Function {
     /// # Errors
     /// If the function has no parameter of one of these names.
     pub fn wrt<Name: AsRef<str>>(&self, parameters: &[Name]) -> Result<Function, NoSuchParameter> {
-        let params = &self.interface().params;
-        let mut chosen = vec![false; params.len()];
+        let mut chosen = vec![false; self.interface().params.len()];
         for name in parameters {
-            let name = name.as_ref();
-            let Some(at) = params.iter().position(|(known, _)| known == name) else {
-                let parameters = params.iter().map(|(name, _)| name.clone()).collect();
-                return Err(NoSuchParameter { function: self.name().to_owned(), name: name.to_owned(), parameters });
-            };
-            chosen[at] = true;
+            chosen[self.parameter(name.as_ref())?] = true;
         }
         Ok(Function { wrt: Wrt(Some(chosen.into())), ..self.clone() })
+    }
+
+    /// Which parameter has this name.
+    pub(super) fn parameter(&self, name: &str) -> Result<usize, NoSuchParameter> {
+        let params = &self.interface().params;
+        params.iter().position(|(known, _)| known == name).ok_or_else(|| {
+            let parameters = params.iter().map(|(name, _)| name.clone()).collect();
+            NoSuchParameter { function: self.name().to_owned(), name: name.to_owned(), parameters }
+        })
     }
 
     /// Whether derivatives are with respect to the parameter of this number, counted from 0.
@@ -119,8 +125,11 @@ impl Function {
         &self.module
     }
 
-    /// Parameters and result as the host sees them.
+    /// Parameters and result as the host sees them, without parameters that are [bound](Function::bind).
     pub fn interface(&self) -> &Interface {
+        if let Some(bound) = &self.bound {
+            return &bound.interface;
+        }
         self.definition().interface.as_ref().expect("handles are made for exported functions only")
     }
 
@@ -132,6 +141,11 @@ impl Function {
     /// The native code that the function's module has by now: see [`Module::compiled`].
     pub fn compiled(&self) -> Vec<CompiledCode> {
         self.module.compiled()
+    }
+
+    /// What the function's types refer to.
+    pub(crate) fn module_def(&self) -> &ModuleDef {
+        &self.module.program.def
     }
 
     pub(super) fn definition(&self) -> &crate::bytecode::module::Function {

@@ -173,13 +173,12 @@ impl<'a> Invocation<'a> {
     /// Begins a run and gathers its arguments.
     pub(super) fn write(&mut self, args: &[Value], mode: Mode) -> Result<(), RunError> {
         let (function, mode) = (self.function, self.mode(mode));
-        let params = &function.interface().params;
         self.open(mode);
         let RunState { worker, args: gathered, account, .. } = &mut *self.state;
         // SAFETY: the arguments are lent for the call, and nothing of what it runs is read when it has returned.
         let maker = unsafe { Invocation::maker(self.copies_arguments, &mut worker.exec, mode, account) };
         let mut store = Store::new(maker, gathered);
-        let written = convert::write_arguments(&function.module.program.def, params, &function.wrt, args, &mut store);
+        let written = convert::write_arguments(function, args, &mut store);
         self.state.worker.exec.heap.resume();
         written.map_err(|error| self.unwritten(error))
     }
@@ -267,7 +266,8 @@ impl<'a> Invocation<'a> {
         // SAFETY: promised by the caller.
         let maker = unsafe { Invocation::maker(self.copies_arguments, &mut worker.exec, mode, account) };
         // SAFETY: there are stacks, and all arguments have a place there.
-        Ok(unsafe { ArgumentWriter::new(maker, bottom, mode.is_recording()) })
+        let bound = self.function.bound.as_deref();
+        Ok(unsafe { ArgumentWriter::new(maker, bottom, mode.is_recording(), bound) })
     }
 
     /// The threads that run tasks, if the function has any and there are several.

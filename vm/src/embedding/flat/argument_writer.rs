@@ -3,10 +3,11 @@
 use crate::bytecode::isa::Bank;
 use crate::bytecode::module::HostType;
 use crate::embedding::convert::{self, Cells, Maker, Source};
+use crate::embedding::engine::{Bound, BoundArgument};
 use crate::memory::heap::{self, ARRAY_HEADER, Fields, Ref};
-use crate::running::registers::Registers;
+use crate::running::registers::{Gathered, Registers};
 use crate::trap::Limit;
-use crate::word::Slot;
+use crate::word::{Slot, Word};
 
 /// Writes the arguments of a run, in the order of the parameters.
 ///
@@ -18,6 +19,10 @@ pub struct ArgumentWriter<'a> {
     /// Whether reals have words.
     recording: bool,
     source: Source<'a>,
+    /// What stands among the arguments for good.
+    bound: Option<&'a Bound>,
+    /// How many groups of it have been written.
+    groups: usize,
 }
 
 impl<'a> ArgumentWriter<'a> {
@@ -25,14 +30,15 @@ impl<'a> ArgumentWriter<'a> {
     /// There are stacks, `bottom` is where they begin, and nothing is in use there. No more is written than a function
     /// has parameters, and as much again for tangents.
     #[inline]
-    pub(crate) unsafe fn new(maker: Maker<'a>, bottom: Registers, recording: bool) -> Self {
-        ArgumentWriter { maker, next: bottom, recording, source: Source::ARGUMENTS }
+    pub(crate) unsafe fn new(maker: Maker<'a>, bottom: Registers, recording: bool, bound: Option<&'a Bound>) -> Self {
+        ArgumentWriter { maker, next: bottom, recording, source: Source::ARGUMENTS, bound, groups: 0 }
     }
 
     /// From now on arguments are taken for their shape, and these are written in the place of active reals. Integers
     /// have no tangents: what is written to their registers then, behind those of the arguments, nobody reads.
     pub(crate) fn set_tangents(&mut self, tangents: &'a [f64]) {
         self.source.set_tangents(tangents);
+        self.groups = 0;
     }
 
     /// Whether these are the arguments, and not their tangents.
@@ -41,11 +47,48 @@ impl<'a> ArgumentWriter<'a> {
         self.source.is_arguments()
     }
 
-    /// See [`Maker::set_active`].
+    /// What is written next is part of the n-th argument; whether derivatives are with respect to it.
     #[inline]
-    pub(crate) fn set_active(&mut self, active: bool) {
+    pub(crate) fn begin(&mut self, n: usize, active: bool) {
+        self.bound_up_to(n);
         self.maker.set_active(active);
         self.source.set_active(active);
+    }
+
+    /// So many arguments have been written, all of them.
+    #[inline]
+    pub(crate) fn end(&mut self, count: usize) {
+        self.bound_up_to(count);
+    }
+
+    /// Writes what stands in front of the n-th argument for good, unless that was done.
+    #[inline]
+    fn bound_up_to(&mut self, n: usize) {
+        if let Some(bound) = self.bound {
+            while self.groups <= n {
+                bound.group(self.groups).iter().for_each(|argument| self.bound(argument));
+                self.groups += 1;
+            }
+        }
+    }
+
+    fn bound(&mut self, argument: &BoundArgument) {
+        let writes_arguments = self.writes_arguments();
+        let Gathered { reals, ints, refs, .. } =
+            if writes_arguments { argument.registers() } else { argument.tangent() };
+        // SAFETY: there is a place for each argument, with a word in a recording run.
+        unsafe {
+            for &x in reals {
+                *self.next.reals = x;
+                self.next.reals = self.next.reals.add(1);
+                if self.recording {
+                    *self.next.words = Word::default();
+                    self.next.words = self.next.words.add(1);
+                }
+            }
+        }
+        ints.iter().for_each(|&n| self.int(n));
+        refs.iter().for_each(|&object| self.object(object));
     }
 
     #[inline]

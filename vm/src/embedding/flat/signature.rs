@@ -129,7 +129,8 @@ impl FlatSignature {
         }
         leaves.add(None, result, &mut Vec::new()).map_err(|not| not.of(function))?;
         let (results, result_lists) = (leaves.leaves.into(), leaves.lists);
-        let only_reals = params.iter().all(|leaf| leaf.kind == LeafKind::Real) && function.wrt.is_all();
+        let only_reals =
+            params.iter().all(|leaf| leaf.kind == LeafKind::Real) && function.wrt.is_all() && function.bound.is_none();
         let takes_sequences = params.iter().any(|leaf| leaf.kind == LeafKind::Reals);
         let (function, params, results): (_, _, Box<[Leaf]>) = (function.clone(), params.into(), results);
         let gives_tensors = results.iter().any(|leaf| leaf.rank > 0);

@@ -104,9 +104,10 @@ macro_rules! tuples {
                 to: &mut ArgumentWriter<'_>,
             ) -> Result<(), Limit> {
                 $(
-                    to.set_active(wrt.has($n));
+                    to.begin($n, wrt.has($n));
                     self.$n.write(&params[$n].1, to)?;
                 )*
+                to.end($count);
                 Ok(())
             }
             #[inline]
