@@ -979,6 +979,21 @@ dualvm_status dualvm_json_call(const struct dualvm_function *function,
                                struct dualvm_stats *stats,
                                struct dualvm_error **error);
 
+// The function of the other parameters that there is once the parameter of this name has this argument, which is read
+// here and no more in calls. It is a constant: no derivative is with respect to it. A new handle, to be freed as well;
+// frames take it if what is left is of numbers and arrays of numbers.
+//
+// `argument`: in JSON, as one of those of `dualvm_json_call`; `len`: its bytes, or `DUALVM_NUL_TERMINATED`.
+//
+// Errors: `NOT_FOUND` if the function has no parameter of this name, `ARGUMENT` with the place of what isn't right,
+// `LIMIT` if it takes more memory or time than a call may in this engine.
+dualvm_status dualvm_json_bind(const struct dualvm_function *function,
+                               const char *parameter,
+                               const char *argument,
+                               size_t len,
+                               struct dualvm_function **bound,
+                               struct dualvm_error **error);
+
 // The value of a function that returns one real, and its gradient, in JSON: `{"value": …, "gradient": […]}`. The
 // gradient has an entry for each parameter, of the argument's shape, with null for what is discrete or not asked for.
 // Else as `dualvm_json_call`.
