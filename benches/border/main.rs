@@ -3,11 +3,10 @@
 //! `cargo bench --bench border` prints for each program and size how long whole calls take, with values, through a flat
 //! and through a typed handle, primal and gradient; group `run` has the parts of such calls that are no border: the
 //! forward run, and the sweep. The difference is the border's. `copy` is what copying as many reals takes by itself.
-//! With `--features ndarray` there are calls with arrays of that crate, too.
-//! Group `fit` has the gradient of a fit's loss by two parameters: with the points as a value in each call, and with the
-//! points bound to the function.
-//! Group `host` calls a function of the host's [`HOST_CALLS`] times, which takes so many reals and gives twice as much
-//! of each, as an array, a matrix and a list.
+//! With `--features ndarray` there are calls with arrays of that crate, too. Group `fit` has the gradient of a fit's
+//! loss by two parameters: with the points as a value in each call, and with the points bound to the function. Group
+//! `host` calls a function of the host's [`HOST_CALLS`] times, which takes so many reals and gives twice as much of
+//! each, as an array, a matrix and a list.
 
 use criterion::{Bencher, BenchmarkGroup, Criterion, criterion_group, criterion_main, measurement::WallTime};
 use dualvm::flat::LeafKind::{self, Reals, Shape};

@@ -100,8 +100,8 @@ pub(super) fn gradient(function: Function, input: &str, wanted: &Wanted) -> Read
     Ok((prepared, effort))
 }
 
-/// The function of these parameters, and derivatives are with respect to them; all else is bound. Gives their arguments,
-/// too.
+/// The function of these parameters, and derivatives are with respect to them; all else is bound. Gives their
+/// arguments, too.
 pub(super) fn with_data(
     function: &Function,
     args: Vec<Value>,

@@ -612,8 +612,8 @@ impl Function {
     }
 
     /// The function of the other parameters that there is once these have these arguments, which are converted here and
-    /// no more in calls. They are constants. Of the parameters that derivatives were with respect to, those that are left
-    /// stay.
+    /// no more in calls. They are constants. Of the parameters that derivatives were with respect to, those that are
+    /// left stay.
     #[pyo3(signature = (**arguments))]
     fn bind(&self, py: Python<'_>, arguments: Option<&Bound<'_, PyDict>>) -> PyResult<Function> {
         let (mut function, mut selection) = (self.function.clone(), self.selection.clone());

@@ -1,7 +1,7 @@
 //! Arguments that a function has been given for good.
 //!
-//! Each is converted once, to objects of a heap of its own, which no run changes, moves or frees: like the objects of an
-//! outer task, they belong to another heap. A call puts references to them where its own arguments leave room.
+//! Each is converted once, to objects of a heap of its own, which no run changes, moves or frees: like the objects of
+//! an outer task, they belong to another heap. A call puts references to them where its own arguments leave room.
 
 use super::error::outside_of_code;
 use super::{Function, NoSuchParameter, RunError, Wrt};
