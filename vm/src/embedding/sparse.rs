@@ -261,14 +261,16 @@ impl SparseMatrix {
     pub(crate) fn product(&self, transposed: bool, vector: &[f64]) -> Vec<[f64; 2]> {
         let len = if transposed { self.pattern.columns() } else { self.pattern.rows() };
         let mut sums = vec![[0.0; 2]; len];
+        let add = |sum: &mut [f64; 2], term: f64| *sum = [sum[0] + term, sum[1] + term.abs()];
         let starts = self.pattern.starts();
-        for row in 0..self.pattern.rows() {
-            for at in starts[row]..starts[row + 1] {
-                let column = self.pattern.indices()[at] as usize;
-                let (to, from) = if transposed { (column, row) } else { (row, column) };
-                let term = self.values[at] * vector[from];
-                sums[to][0] += term;
-                sums[to][1] += term.abs();
+        for (row, bounds) in starts.windows(2).enumerate() {
+            let entries = self.pattern.row(row).iter().zip(&self.values[bounds[0]..bounds[1]]);
+            if transposed {
+                entries.for_each(|(&column, value)| add(&mut sums[column as usize], value * vector[row]));
+            } else {
+                let mut sum = [0.0; 2];
+                entries.for_each(|(&column, value)| add(&mut sum, value * vector[column as usize]));
+                sums[row] = sum;
             }
         }
         sums

@@ -140,8 +140,10 @@ impl<'a> Store<'a> {
         let cells: &mut [MaybeUninit<u64>] =
             unsafe { std::slice::from_raw_parts_mut(array.add(ARRAY_HEADER).cast(), len) };
         if bank == Bank::Real && !self.source.is_arguments() {
-            let tangents = self.source.tangents(len).iter().copied().chain(std::iter::repeat(0.0));
-            cells.iter_mut().zip(tangents).for_each(|(cell, tangent)| _ = cell.write(tangent.to_bits()));
+            let tangents = self.source.tangents(len);
+            let (moved, still) = cells.split_at_mut(tangents.len());
+            moved.iter_mut().zip(tangents).for_each(|(cell, tangent)| _ = cell.write(tangent.to_bits()));
+            still.fill(MaybeUninit::new(0f64.to_bits()));
             return Ok(());
         }
         for (n, row) in cells.chunks_exact_mut(width).enumerate() {

@@ -292,8 +292,11 @@ fn check(
     reals: &[f64],
 ) -> Result<(), SparsityError> {
     let expected = matrix.product(transposed, factors);
-    let sizes = expected.iter().map(|[_, size]| *size).chain(reals.iter().map(|real| real.abs()));
-    let floor = TOLERANCE_OF_ALL * sizes.filter(|size| size.is_finite()).fold(0.0, f64::max);
+    // Sizes are in the order of their bits.
+    let finite = |size: f64| if size.is_finite() { size.to_bits() } else { 0 };
+    let of_reals = reals.iter().map(|real| finite(real.abs())).max();
+    let largest = expected.iter().map(|&[_, size]| finite(size)).max().max(of_reals);
+    let floor = TOLERANCE_OF_ALL * largest.map_or(0.0, f64::from_bits);
     let is_close = |(&[sum, size], &product): (&[f64; 2], &f64)| {
         // Where the matrix has infinite entries, or none that is a number, there is nothing to compare. A product that
         // is infinite without such entries is none of the matrix, and would be within any tolerance of its own size.
