@@ -88,8 +88,10 @@ impl Function {
     /// The function of the other parameters that there is once one has this argument.
     ///
     /// The argument is converted here, once, and no more in calls: the data that a model is fitted to needn't cross the
-    /// border for each step of a fit. It is a constant: no derivative is with respect to it. It is kept as long as the
-    /// function that this returns and its clones, and isn't counted in the limits on what a call has in memory.
+    /// border for each step of a fit. It is a constant: no derivative is with respect to it; of the parameters that
+    /// derivatives were with respect to, those that are left stay. It is kept as long as the function that this returns
+    /// and its clones, in memory of its own, of which it takes 64 KiB at least if it is more than numbers. That isn't
+    /// counted in the limits on what a call has in memory.
     ///
     /// What is left may be [flat](Function::flat), or have a [type of Rust](Function::typed), where the whole isn't.
     ///

@@ -234,6 +234,50 @@ fn tangents_of_what_is_bound_are_zeros_where_an_operator_looks_at_them() {
     }
 }
 
+/// A handle of an engine whose operators look at tangents of constants.
+fn looked_at(source: &str, name: &str) -> Function {
+    let mut config = Config::default();
+    (config.jit, config.threads) = (Jit::Off, 1);
+    module(&Engine::new(config.trapping_nan(true)), source).function(name).unwrap()
+}
+
+#[test]
+fn tangents_of_what_is_bound_are_within_the_limits_of_the_call() {
+    let source = "def f (a : Real) (ps : Array (Real, Int)) : Real = a * sum [| x for (x, _) in ps |]";
+    let pair = Value::Tuple(vec![Value::Real(1.0), Value::Int(1)]);
+    let bound = looked_at(source, "f").bind("ps", &Value::Array(vec![pair; 20_000])).unwrap();
+    let direction = [vec![1.0]];
+    let run = |options: &CallOptions| bound.jvps_of_reals_with(&[Value::Real(2.0)], &direction, options);
+    assert_eq!(run(&CallOptions::default()).unwrap().tangents, [[20_000.0]]);
+    let mut options = CallOptions::default();
+    let mut limits = Limits::default();
+    limits.live_bytes = 500_000;
+    options.limits = Some(limits);
+    let error = run(&options).unwrap_err();
+    assert!(error.is_trap() && error.to_string().contains("live"), "{error}");
+    let mut options = CallOptions::default();
+    let cancel = dualvm::CancelHandle::new();
+    cancel.cancel();
+    options.cancel = Some(cancel);
+    assert!(run(&options).unwrap_err().is_trap());
+}
+
+#[test]
+fn what_is_bound_may_nest_as_deep_as_arguments() {
+    let source = "
+        type T = L (Matrix Real) | N T
+        def d (t : T) : Real = match t with L m -> 1.0 + sum m | N t -> d t
+        def f (a : Real) (t : T) : Real = a * d t";
+    // Sequences without elements aren't looked into.
+    for empty in [Value::Array(vec![]), Value::Reals(vec![])] {
+        let leaf = Value::variant("L", Value::Tuple(vec![empty]));
+        let t = (0..639).fold(leaf, |t, _| Value::variant("N", Value::Tuple(vec![t])));
+        let bound = looked_at(source, "f").bind("t", &t).unwrap();
+        assert_eq!(bound.jvps_of_reals(&[Value::Real(2.0)], &[[1.0]]).unwrap().1, [[1.0]]);
+        assert_eq!(bound.value_and_grad(&[Value::Real(2.0)]).unwrap(), (2.0, vec![Value::Real(1.0)]));
+    }
+}
+
 #[test]
 fn objects_that_are_bound_outlive_evacuations_and_what_was_called_before() {
     let args = shapes();

@@ -12,6 +12,7 @@
 //! deep; functions on that path are kept small, and errors are boxed, so that frames of builds without optimisation
 //! are small as well.
 
+mod again;
 mod flatten;
 mod gradient;
 mod maker;
@@ -22,6 +23,7 @@ mod source;
 mod store;
 mod write;
 
+pub(crate) use again::write_zeros;
 pub(crate) use flatten::{FlattenError, Flattener, Misshapen, counted};
 pub(crate) use gradient::read_gradient;
 pub(crate) use maker::{Cells, Maker, REAL_CELL};

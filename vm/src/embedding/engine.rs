@@ -11,6 +11,7 @@ mod error;
 mod function;
 mod invocation;
 mod listening;
+mod matrices;
 mod report;
 mod sparse;
 mod state;

@@ -232,7 +232,7 @@ fn write(signature: &FlatSignature, args: &[FlatValue<'_>], to: &mut ArgumentWri
     // That of the tensor whose elements are next.
     let mut shape: &[i64] = &[];
     for (leaf, &arg) in signature.params.iter().zip(args) {
-        to.begin(leaf.parameter().expect("it is one of a parameter's"), leaf.active);
+        to.begin(leaf.parameter().expect("it is one of a parameter's"), leaf.active)?;
         match (leaf.kind(), arg) {
             (LeafKind::Shape, arg) => shape = value::shape(signature, leaf, arg)?,
             (LeafKind::Real, FlatValue::Real(x)) => to.real(x)?,
@@ -274,6 +274,5 @@ fn write(signature: &FlatSignature, args: &[FlatValue<'_>], to: &mut ArgumentWri
             _ => return Err(value::wrong_kind(signature, leaf, arg).into()),
         }
     }
-    to.end(signature.function.interface().params.len());
-    Ok(())
+    Ok(to.end(signature.function.interface().params.len())?)
 }

@@ -4,7 +4,8 @@
 //! (`heap/evacuation.rs`; the roots are the run's reference registers, and what its records hold); large ones have
 //! memory of their own and stay.
 //!
-//! A heap belongs to an execution. What was there before a task began may be in use by other tasks, so it stays: the
+//! A heap belongs to an execution, or to an argument that a function has for good. References may lead to objects of
+//! other heaps, which an evacuation leaves alone: heaps have numbers, no two the same. What was there before a task began may be in use by other tasks, so it stays: the
 //! task's [`Floor`] says how much that is, and only objects above it are moved or freed. Every slab and every large
 //! object says which heap it belongs to and when that got it.
 
@@ -251,9 +252,9 @@ impl Heap {
         self.account = account;
     }
 
-    /// Ends a run whose objects stay: no more are made.
+    /// Ends a run whose objects stay as they are: no more are made, and no account is kept of them.
     pub(crate) fn detach(&mut self) {
-        (self.account, self.shared) = (std::ptr::null(), false);
+        (self.account, self.shared, self.paused) = (std::ptr::null(), false, false);
     }
 
     /// Frees all objects.

@@ -140,6 +140,11 @@ impl Program {
         self.grain == Grain::Instruction
     }
 
+    /// Whether functions of the host's are called.
+    pub(crate) fn calls_host(&self) -> bool {
+        !self.hosts.is_empty()
+    }
+
     /// A program with the same functions and types that has a function for the values and tangents of one of them:
     /// [`Program::tangents`]. It is made when it is first asked for. `None` if there is no such function.
     pub(crate) fn with_tangents(&self, directions: Directions) -> Option<Arc<Program>> {

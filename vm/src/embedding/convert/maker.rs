@@ -102,6 +102,13 @@ impl<'a> Maker<'a> {
         Maker { heap, tape, active: true, borrows: false, owner, watch: Watch::later(account) }
     }
 
+    /// The same maker, lent, which copies arrays.
+    pub(crate) fn lent(&mut self) -> Maker<'_> {
+        let Maker { heap, tape, active, owner, watch, .. } = self;
+        let tape = tape.as_deref_mut();
+        Maker { heap, tape, active: *active, borrows: false, owner: *owner, watch: watch.again() }
+    }
+
     /// Notes a step of work that doesn't take memory of the heap's.
     #[inline]
     pub(crate) fn tick(&self) -> Result<(), Limit> {

@@ -345,7 +345,9 @@ impl<'m> Reader<'m> {
         unsafe {
             let elements = Elements::of(array, element);
             let len = elements.len(array);
-            if let Some(row) = self.row(element) {
+            // Reals themselves aren't deeper than their array.
+            let row = if element.is_real() { Row::of(element) } else { self.row(element) };
+            if let Some(row) = row {
                 let count = if row.bank == Bank::Real { len * row.width } else { 0 };
                 self.take_bytes(count, size_of::<f64>())?;
                 to.extend_from_slice(std::slice::from_raw_parts(heap::elements(array).cast(), count));
@@ -663,19 +665,25 @@ impl<'m> Reader<'m> {
     /// # Safety
     /// `array` is a complete array of so many of these rows.
     unsafe fn rows(&mut self, row: &Row<'_>, array: Ref, len: usize) -> Result<Value, ReadError> {
-        self.take_bytes(len, size_of::<Value>() + row.bytes)?;
+        /// Rows between two looks at the clock.
+        const STRIDE: usize = 1 << 10;
         // SAFETY: promised by the caller.
-        let cells = unsafe {
+        let cells: &[u64] = unsafe {
             if row.bank == Bank::Real {
                 self.take_slots(heap::owner_of(array), heap::first_of(array), len * row.width)?;
             }
             std::slice::from_raw_parts(heap::elements(array), len * row.width)
         };
+        self.take_bytes(len, size_of::<Value>())?;
         let mut items = Vec::with_capacity(len);
-        cells.chunks_exact(row.width).for_each(|cells: &[u64]| {
-            let cells = cells.iter().copied();
-            items.push(if self.derivative { row.derivative(cells.map(f64::from_bits)) } else { row.value(cells) });
-        });
+        for some in cells.chunks(STRIDE * row.width) {
+            self.take_bytes(some.len() / row.width, row.bytes)?;
+            self.watch.tick(some.len()).map_err(|kind| ReadError::Limit(out_of_time(kind)))?;
+            some.chunks_exact(row.width).for_each(|cells| {
+                let cells = cells.iter().copied();
+                items.push(if self.derivative { row.derivative(cells.map(f64::from_bits)) } else { row.value(cells) });
+            });
+        }
         Ok(Value::Array(items))
     }
 

@@ -112,8 +112,13 @@ pub(crate) fn write_tangents(
     };
     for n in 0..=params.len() {
         for argument in function.bound_at(n) {
-            pass(registers(argument.ty()));
-            store.bound(argument.tangent());
+            let registers = registers(argument.ty());
+            let before = pass(registers);
+            if looks_at_constants {
+                argument.write_zeros(store)?;
+            } else {
+                store.again(before, registers);
+            }
         }
         let Some(((name, ty), value)) = params.get(n).zip(values.get(n)) else { break };
         let registers = registers(ty);

@@ -4,16 +4,16 @@
 //! an outer task, they belong to another heap. A call puts references to them where its own arguments leave room.
 
 use super::error::outside_of_code;
-use super::{Function, NoSuchParameter, RunError, Wrt};
+use super::{Function, Limits, Module, NoSuchParameter, RunError, Wrt};
 use crate::bytecode::module::{HostType, Interface};
-use crate::embedding::convert::{self, Cursor, Maker, ReadError, Reader, Store, WriteError};
+use crate::embedding::convert::{self, Cursor, Maker, Store, WriteError};
 use crate::embedding::value::Value;
 use crate::memory::heap::{Heap, HeapLimits};
 use crate::running::meter::Account;
 use crate::running::registers::Gathered;
-use crate::trap::Limit;
+use crate::trap::{Limit, TrapKind};
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// Why an argument can't be bound.
 #[derive(Clone, PartialEq, Debug)]
@@ -53,24 +53,19 @@ pub(crate) struct Bound {
 /// An argument that is bound.
 #[derive(Debug)]
 pub(crate) struct BoundArgument {
+    /// What the type refers to.
+    module: Module,
     ty: HostType,
-    objects: Written,
-    /// The same with 0 in the place of each real: its tangent.
-    zeros: OnceLock<Written>,
-}
-
-/// Registers, and the heap that they refer to.
-#[derive(Debug)]
-struct Written {
     registers: Gathered,
-    /// What the references lead to.
+    /// What the registers refer to.
     _heap: Heap,
 }
 
-// SAFETY: objects that nobody changes any more, and the memory that they are in, which is theirs.
-unsafe impl Send for Written {}
+// SAFETY: nobody changes registers or objects any more; the objects' memory is that of the heap, which keeps no account
+// (`Heap::detach`).
+unsafe impl Send for BoundArgument {}
 // SAFETY: the same.
-unsafe impl Sync for Written {}
+unsafe impl Sync for BoundArgument {}
 
 impl Bound {
     /// What stands in front of the n-th parameter that is left, or behind all of them.
@@ -78,20 +73,27 @@ impl Bound {
     pub(crate) fn group(&self, n: usize) -> &[Arc<BoundArgument>] {
         &self.groups[n]
     }
-
-    /// Makes tangents of all that is bound, unless they are there.
-    fn make_zeros(&self, function: &Function) -> Result<(), RunError> {
-        for argument in self.groups.iter().flatten() {
-            if argument.zeros.get().is_none() {
-                let zeros = Written::new(function, "", &argument.ty, &argument.value(function)?, true)?;
-                _ = argument.zeros.set(zeros);
-            }
-        }
-        Ok(())
-    }
 }
 
 impl BoundArgument {
+    /// Writes an argument to a heap of its own.
+    fn new(module: &Module, (name, ty): (&str, HostType), value: &Value) -> Result<BoundArgument, RunError> {
+        let (limits, mut account) = (module.engine.limits(), Account::default());
+        account.begin(limits, None);
+        let (mut heap, mut registers) = (Heap::new(module.engine.workers().slabs().clone()), Gathered::default());
+        let &Limits { allocated_bytes, live_bytes, .. } = limits;
+        heap.begin(HeapLimits { allocated_bytes, live_bytes }, &account);
+        heap.pause();
+        let mut store = Store::new(Maker::new(&mut heap, None, &account), &mut registers);
+        let written = convert::write_argument(&module.program.def, (name, &ty), value, &mut store);
+        heap.detach();
+        written.map_err(|error| match error {
+            WriteError::Argument(error) => RunError::Argument(*error),
+            WriteError::Limit(limit) => outside_of_code(account.verdict(TrapKind::Limit(limit))),
+        })?;
+        Ok(BoundArgument { module: module.clone(), ty, registers, _heap: heap })
+    }
+
     /// Its type as the host sees it.
     pub(crate) fn ty(&self) -> &HostType {
         &self.ty
@@ -99,51 +101,17 @@ impl BoundArgument {
 
     /// Its registers.
     pub(crate) fn registers(&self) -> &Gathered {
-        &self.objects.registers
+        &self.registers
     }
 
-    /// Those of its tangent, or else its own, where nobody looks at tangents of what is constant.
-    pub(crate) fn tangent(&self) -> &Gathered {
-        &self.zeros.get().unwrap_or(&self.objects).registers
-    }
-
-    fn value(&self, function: &Function) -> Result<Value, RunError> {
-        let Gathered { reals, ints, refs, .. } = self.registers();
-        let (limits, mut account) = (function.module.engine.limits(), Account::default());
-        account.begin(limits, None);
-        // SAFETY: the objects are complete, and stay.
-        let registers = unsafe { Cursor::of_registers(reals, ints, refs) };
-        let value = Reader::new(function.data(), limits.live_bytes, false, &account).result(&self.ty, registers);
-        value.map_err(|error| match error {
-            ReadError::Limit(limit) => outside_of_code(account.verdict(limit.into())),
-            ReadError::Depth | ReadError::Shape { .. } | ReadError::Misshapen(_) => {
-                unreachable!("what was written as a value is one")
-            }
-        })
-    }
-}
-
-impl Written {
-    /// Writes a value, or its tangent of zeros, to a heap of its own.
-    fn new(function: &Function, name: &str, ty: &HostType, value: &Value, zeros: bool) -> Result<Written, RunError> {
-        let (engine, def) = (&function.module.engine, &function.module.program.def);
-        let (limits, mut account) = (engine.limits(), Account::default());
-        account.begin(limits, None);
-        let (mut heap, mut registers) = (Heap::new(engine.workers().slabs().clone()), Gathered::default());
-        let &super::Limits { allocated_bytes, live_bytes, .. } = limits;
-        heap.begin(HeapLimits { allocated_bytes, live_bytes }, &account);
-        heap.pause();
-        let mut store = Store::new(Maker::new(&mut heap, None, &account), &mut registers);
-        if zeros {
-            store.set_tangents(&[]);
+    /// Writes its tangent to the heap of a run: the same with zeros for reals.
+    pub(crate) fn write_zeros(&self, store: &mut Store<'_>) -> Result<(), Limit> {
+        let Gathered { reals, ints, refs, .. } = &self.registers;
+        // SAFETY: the objects are complete, of this type, and stay.
+        unsafe {
+            let mut registers = Cursor::of_registers(reals, ints, refs);
+            convert::write_zeros(&self.module.program.def, &self.ty, &mut registers, store)
         }
-        let written = convert::write_argument(def, (name, ty), value, &mut store);
-        heap.detach();
-        written.map_err(|error| match error {
-            WriteError::Argument(error) => RunError::Argument(*error),
-            WriteError::Limit(limit) => outside_of_code(account.verdict(Limit::into(limit))),
-        })?;
-        Ok(Written { registers, _heap: heap })
     }
 }
 
@@ -161,8 +129,9 @@ impl Function {
     ///
     /// The argument is converted here, once, and no more in calls: what all calls have in common, such as the data that
     /// a model is fitted to, needn't cross the border again and again. It is a constant: no derivative is with respect
-    /// to it. It is kept as long as the function that this returns and its clones, and isn't counted in the limits on
-    /// what a call has in memory.
+    /// to it; of the parameters that derivatives were with respect to, those that are left stay. It is kept as long as
+    /// the function that this returns and its clones, in memory of its own, of which it takes 64 KiB at least if it is
+    /// more than numbers. That isn't counted in the limits on what a call has in memory.
     ///
     /// ```
     /// # use dualvm_vm::{engine::{Engine, Module}, text, value::Value};
@@ -186,13 +155,13 @@ impl Function {
         let at = self.parameter(parameter).map_err(BindError::NoSuchParameter)?;
         let mut interface = self.interface().clone();
         let (name, ty) = interface.params.remove(at);
-        let objects = Written::new(self, &name, &ty, argument, false)?;
+        let argument = BoundArgument::new(&self.module, (&name, ty), argument)?;
         let mut groups = match &self.bound {
             Some(bound) => bound.groups.to_vec(),
             None => vec![Vec::new(); interface.params.len() + 2],
         };
         let behind = groups.remove(at + 1);
-        groups[at].push(Arc::new(BoundArgument { ty, objects, zeros: OnceLock::new() }));
+        groups[at].push(Arc::new(argument));
         groups[at].extend(behind);
         let bound = Bound { interface, groups: groups.into() };
         Ok(Function { bound: Some(Arc::new(bound)), wrt: self.wrt.without(at), ..self.clone() })
@@ -206,10 +175,5 @@ impl Function {
     /// What is in front of the n-th parameter for good, or behind all of them.
     pub(crate) fn bound_at(&self, n: usize) -> &[Arc<BoundArgument>] {
         self.bound.as_ref().map_or(&[], |bound| bound.group(n))
-    }
-
-    /// Makes tangents of what is bound, for code that looks at them.
-    pub(super) fn make_tangents_of_bound(&self) -> Result<(), RunError> {
-        self.bound.as_ref().map_or(Ok(()), |bound| bound.make_zeros(self))
     }
 }

@@ -54,7 +54,7 @@ pub(super) enum Direction<'a> {
 }
 
 /// How many directions a run goes in, side by side.
-const LANES: usize = 4;
+pub(super) const LANES: usize = 4;
 
 impl Function {
     /// The function's value, and how it changes as the arguments move in the direction of the tangents: the product of
@@ -290,8 +290,10 @@ impl Function {
 
     /// The function's value, its gradient and its Hessian: a row for each real in the arguments that derivatives are
     /// [with respect to](Function::wrt), in the order in which they stand there. Each row takes as long as a
-    /// [`Function::hvp`]. The matrix is symmetric up to rounding, if the gradient is one. It counts towards the limit
-    /// on live memory, with 8 bytes for each entry.
+    /// [`Function::hvp`], but where the first rows have hardly an entry that isn't zero, one more run is asked which
+    /// entries can have another value, and rows that have none in common take one product together, with the same bits.
+    /// The matrix is symmetric up to rounding, if the gradient is one. It counts towards the limit on live memory, with
+    /// 8 bytes for each entry.
     ///
     /// ```
     /// # use dualvm_vm::{engine::{Engine, Module}, text};
@@ -322,23 +324,12 @@ impl Function {
     pub fn hessian_with(&self, args: &[Value], options: &CallOptions) -> Result<Hessian, RunError> {
         self.check_scalar()?;
         let (function, mut lease) = (self.with_tangents(), self.lease());
-        let mut run = Invocation::begin(&function, options, &mut lease).timed();
-        let (reals, value) = run.hvp(args, Direction::Axis(0))?;
-        let gradient = run.gradient_behind(args, reals)?;
-        run.room_for_matrix(reals, reals)?;
-        let mut rows = Vec::with_capacity(reals);
-        for axis in 0..reals {
-            if axis > 0 {
-                run.go_on();
-                run.hvp(args, Direction::Axis(axis))?;
-            }
-            rows.push(run.gradient(args)?);
-        }
-        Ok(Hessian { value, gradient, rows, stats: run.state.stats() })
+        Invocation::begin(&function, options, &mut lease).timed().hessian(self, args)
     }
 
     /// The function's value and its Jacobian: the gradient of every real in the result. The result may be of any type.
-    /// One forward run, and one sweep for each real in the result: [`JacobianMode::Reverse`].
+    /// One forward run, and one sweep for each real in the result, or for many of them as for [`Function::hessian`]:
+    /// [`JacobianMode::Reverse`].
     ///
     /// ```
     /// # use dualvm_vm::{engine::{Engine, Module}, text, value::Value};
@@ -395,13 +386,7 @@ impl Function {
             run.go_on();
             return run.jacobian_by_columns(args);
         }
-        run.room_for_matrix(results.len(), slots)?;
-        let mut rows = Vec::with_capacity(results.len());
-        for slot in results {
-            run.sweep_of(slot)?;
-            rows.push(run.gradient(args)?);
-        }
-        Ok(Jacobian { value, rows, stats: run.state.stats() })
+        run.jacobian_by_rows(args, (value, results), slots)
     }
 
     /// The same function, with code for tangents if there is some.
@@ -410,7 +395,7 @@ impl Function {
     }
 
     /// The same in so many directions, or else in one.
-    fn with_lanes(&self, lanes: usize) -> Function {
+    pub(super) fn with_lanes(&self, lanes: usize) -> Function {
         let mut varied = Vec::new();
         let mut parameter = |ty, is_varied| {
             let Fields { reals, ints, refs } = convert::registers(ty);
@@ -502,7 +487,7 @@ impl Invocation<'_> {
         let (function, mode) = (self.function, self.mode(mode));
         let (module, wrt, params) = (&function.module.program.def, &function.wrt, &function.interface().params);
         let (lanes, copies) = (self.lanes(), self.copies_arguments);
-        let code = self.open_with_tangents(mode)?;
+        let code = self.open_with_tangents(mode);
         let RunState { worker, args: gathered, account, .. } = &mut *self.state;
         let flat;
         // SAFETY: the arguments are lent for the call, and nothing of what it runs is read when it has returned.
@@ -574,21 +559,20 @@ impl Invocation<'_> {
     }
 
     /// Begins a run with tangents in place of the function, and says of what.
-    fn open_with_tangents(&mut self, mode: Mode) -> Result<WithTangents, RunError> {
+    fn open_with_tangents(&mut self, mode: Mode) -> WithTangents {
         let mode = self.mode(mode);
         if mode.is_recording() {
             self.kept = None;
         }
         self.open_again(mode);
         if let Some(tangents) = self.function.module.program.tangents() {
-            return Ok(WithTangents::Function(tangents.func));
+            return WithTangents::Function(tangents.func);
         }
-        self.function.make_tangents_of_bound()?;
         if mode.is_recording() {
             // The tape opens inside of the derivative by the tangents: what is recorded is a gradient that moves.
             self.state.worker.exec.tape.begin_at(1);
         }
-        Ok(WithTangents::Operator(OperatorSite::jvp_of(self.function.func, self.function.definition())))
+        WithTangents::Operator(OperatorSite::jvp_of(self.function.func, self.function.definition()))
     }
 
     /// [`Invocation::run`] with tangents, which are as many as the reals that `write` writes and derivatives are with
@@ -603,11 +587,11 @@ impl Invocation<'_> {
         tangents: &[f64],
         write: impl Fn(&mut ArgumentWriter<'_>) -> Result<(), WriteError>,
     ) -> Result<(), RunError> {
-        let code = self.open_with_tangents(mode)?;
+        let code = self.open_with_tangents(mode);
         // SAFETY: promised by the caller.
         let mut writer = unsafe { self.argument_writer(mode)? };
         let written = write(&mut writer).and_then(|()| {
-            writer.set_tangents(tangents);
+            writer.set_tangents(tangents, code.looks_at_constants());
             write(&mut writer)
         });
         self.state.worker.exec.heap.resume();
@@ -658,7 +642,7 @@ impl Invocation<'_> {
     }
 
     /// Whether a matrix with so many rows and columns is within the limit on live memory. One row always is.
-    fn room_for_matrix(&self, rows: usize, columns: usize) -> Result<(), RunError> {
+    pub(super) fn room_for_matrix(&self, rows: usize, columns: usize) -> Result<(), RunError> {
         if rows <= 1 {
             return Ok(());
         }
@@ -793,43 +777,5 @@ impl Invocation<'_> {
     /// The adjoints of slots behind the first so many, in the shape of the arguments.
     pub(super) fn gradient_behind(&self, args: &[Value], slots: usize) -> Result<Vec<Value>, RunError> {
         self.shaped(args, &self.state.sweep.adjoints()[slots..])
-    }
-
-    fn jacobian_by_columns(self, args: &[Value]) -> Result<Jacobian, RunError> {
-        let inputs = self.inputs(args)?.unwrap_or(0);
-        let function = self.function.with_lanes(inputs.clamp(1, LANES));
-        let mut run = self.of_function(&function);
-        run.keep_arguments_if(inputs > run.lanes());
-        run.columns(args)
-    }
-
-    fn columns(mut self, args: &[Value]) -> Result<Jacobian, RunError> {
-        let mut columns: Vec<Vec<f64>> = Vec::new();
-        let (mut axis, mut known) = (0, None);
-        let (inputs, value) = loop {
-            let inputs = self.forward_with_tangents(args, Direction::Axis(axis), Mode::PRIMAL)?;
-            let value = self.value_or(known)?;
-            for lane in 0..self.lanes() {
-                columns.push(self.reals_of_tangent(lane, columns.first().map(Vec::len))?);
-            }
-            if axis == 0 {
-                self.room_for_matrix(columns[0].len(), inputs)?;
-            }
-            axis += self.lanes();
-            if axis >= inputs {
-                break (inputs, value);
-            }
-            known = Some(value);
-            self.go_on();
-        };
-        let outputs = columns[0].len();
-        let mut rows = Vec::with_capacity(outputs);
-        // What stands for constants comes first.
-        let mut row = vec![0.0; 1 + inputs];
-        for output in 0..outputs {
-            row[1..].iter_mut().zip(&columns).for_each(|(real, column)| *real = column[output]);
-            rows.push(self.shaped(args, &row)?);
-        }
-        Ok(Jacobian { value, rows, stats: self.state.stats() })
     }
 }

@@ -33,7 +33,7 @@ pub(crate) struct Invocation<'a> {
     /// Whether the times in the statistics are asked for: a look at the clock takes as long as a small program.
     pub(super) timed: bool,
     /// Whether there were earlier runs of this call.
-    goes_on: bool,
+    pub(super) goes_on: bool,
     /// Whether the arguments are to be kept for later runs with tangents, and then, once they are written, where they
     /// stand.
     pub(super) keeps_arguments: bool,
@@ -43,7 +43,7 @@ pub(crate) struct Invocation<'a> {
     /// Whether arguments are copied that could be borrowed.
     pub(super) copies_arguments: bool,
     /// Who listens to the next run, the first one of the call.
-    listener: Option<&'a Listener>,
+    pub(super) listener: Option<&'a Listener>,
 }
 
 /// Arguments that several runs of a call have in common. They are at the bottom of the heap and don't move.

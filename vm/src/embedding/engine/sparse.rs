@@ -278,7 +278,7 @@ impl Function {
     }
 
     /// The same function, with records of which is known what depends on what.
-    fn structured(&self) -> Function {
+    pub(super) fn structured(&self) -> Function {
         Function { module: Module { program: self.module.program.structured(), ..self.module.clone() }, ..self.clone() }
     }
 }
@@ -311,7 +311,7 @@ fn check(
 
 impl Invocation<'_> {
     /// Records a run, and says how many reals derivatives are with respect to.
-    fn record(&mut self, args: &[Value]) -> Result<u32, RunError> {
+    pub(super) fn record(&mut self, args: &[Value]) -> Result<u32, RunError> {
         self.write(args, Mode::RECORDING)?;
         let inputs = self.state.worker.exec.tape.slots();
         // SAFETY: the arguments were gathered.
@@ -320,7 +320,7 @@ impl Invocation<'_> {
     }
 
     /// The error of work on a run that has ended.
-    fn ended(&self, kind: TrapKind) -> RunError {
+    pub(super) fn ended(&self, kind: TrapKind) -> RunError {
         outside_of_code(self.state.account.verdict(kind))
     }
 

@@ -2,7 +2,7 @@
 
 use crate::bytecode::isa::Bank;
 use crate::bytecode::module::HostType;
-use crate::embedding::convert::{self, Cells, Maker, Source};
+use crate::embedding::convert::{self, Cells, Maker, Source, Store};
 use crate::embedding::engine::{Bound, BoundArgument};
 use crate::memory::heap::{self, ARRAY_HEADER, Fields, Ref};
 use crate::running::registers::{Gathered, Registers};
@@ -23,6 +23,8 @@ pub struct ArgumentWriter<'a> {
     bound: Option<&'a Bound>,
     /// How many groups of it have been written.
     groups: usize,
+    /// Whether tangents of constants are looked at.
+    looks_at_constants: bool,
 }
 
 impl<'a> ArgumentWriter<'a> {
@@ -31,14 +33,15 @@ impl<'a> ArgumentWriter<'a> {
     /// has parameters, and as much again for tangents.
     #[inline]
     pub(crate) unsafe fn new(maker: Maker<'a>, bottom: Registers, recording: bool, bound: Option<&'a Bound>) -> Self {
-        ArgumentWriter { maker, next: bottom, recording, source: Source::ARGUMENTS, bound, groups: 0 }
+        let (source, looks_at_constants) = (Source::ARGUMENTS, false);
+        ArgumentWriter { maker, next: bottom, recording, source, bound, groups: 0, looks_at_constants }
     }
 
     /// From now on arguments are taken for their shape, and these are written in the place of active reals. Integers
     /// have no tangents: what is written to their registers then, behind those of the arguments, nobody reads.
-    pub(crate) fn set_tangents(&mut self, tangents: &'a [f64]) {
+    pub(crate) fn set_tangents(&mut self, tangents: &'a [f64], looks_at_constants: bool) {
         self.source.set_tangents(tangents);
-        self.groups = 0;
+        (self.groups, self.looks_at_constants) = (0, looks_at_constants);
     }
 
     /// Whether these are the arguments, and not their tangents.
@@ -49,36 +52,49 @@ impl<'a> ArgumentWriter<'a> {
 
     /// What is written next is part of the n-th argument; whether derivatives are with respect to it.
     #[inline]
-    pub(crate) fn begin(&mut self, n: usize, active: bool) {
-        self.bound_up_to(n);
+    pub(crate) fn begin(&mut self, n: usize, active: bool) -> Result<(), Limit> {
+        self.bound_up_to(n)?;
         self.maker.set_active(active);
         self.source.set_active(active);
+        Ok(())
     }
 
     /// So many arguments have been written, all of them.
     #[inline]
-    pub(crate) fn end(&mut self, count: usize) {
-        self.bound_up_to(count);
+    pub(crate) fn end(&mut self, count: usize) -> Result<(), Limit> {
+        self.bound_up_to(count)
     }
 
     /// Writes what stands in front of the n-th argument for good, unless that was done.
     #[inline]
-    fn bound_up_to(&mut self, n: usize) {
+    fn bound_up_to(&mut self, n: usize) -> Result<(), Limit> {
         if let Some(bound) = self.bound {
             while self.groups <= n {
-                bound.group(self.groups).iter().for_each(|argument| self.bound(argument));
+                bound.group(self.groups).iter().try_for_each(|argument| self.bound(argument))?;
                 self.groups += 1;
             }
         }
+        Ok(())
     }
 
-    fn bound(&mut self, argument: &BoundArgument) {
-        let writes_arguments = self.writes_arguments();
-        let Gathered { reals, ints, refs, .. } =
-            if writes_arguments { argument.registers() } else { argument.tangent() };
-        // SAFETY: there is a place for each argument, with a word in a recording run.
-        unsafe {
-            for &x in reals {
+    fn bound(&mut self, argument: &BoundArgument) -> Result<(), Limit> {
+        if self.writes_arguments() || !self.looks_at_constants {
+            self.constants(argument.registers());
+            return Ok(());
+        }
+        let mut zeros = Gathered::default();
+        let mut store = Store::new(self.maker.lent(), &mut zeros);
+        store.set_tangents(&[]);
+        argument.write_zeros(&mut store)?;
+        self.constants(&zeros);
+        Ok(())
+    }
+
+    /// Writes registers of constants.
+    fn constants(&mut self, Gathered { reals, ints, refs, .. }: &Gathered) {
+        for &x in reals {
+            // SAFETY: there is a place for each argument, with a word in a recording run.
+            unsafe {
                 *self.next.reals = x;
                 self.next.reals = self.next.reals.add(1);
                 if self.recording {

@@ -27,6 +27,11 @@ impl<'a> Watch<'a> {
         Watch { account: Some(account), left: Cell::new(WORK) }
     }
 
+    /// Another one of the same run.
+    pub(crate) fn again(&self) -> Self {
+        Watch { account: self.account, left: Cell::new(0) }
+    }
+
     /// Never looks.
     pub(crate) const fn none() -> Self {
         Watch { account: None, left: Cell::new(WORK) }

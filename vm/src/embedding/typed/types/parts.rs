@@ -104,11 +104,10 @@ macro_rules! tuples {
                 to: &mut ArgumentWriter<'_>,
             ) -> Result<(), Limit> {
                 $(
-                    to.begin($n, wrt.has($n));
+                    to.begin($n, wrt.has($n))?;
                     self.$n.write(&params[$n].1, to)?;
                 )*
-                to.end($count);
-                Ok(())
+                to.end($count)
             }
             #[inline]
             fn gradient(&self, adjoints: &mut Adjoints<'_>) -> Self::Gradient {

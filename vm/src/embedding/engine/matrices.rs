@@ -1,0 +1,322 @@
+//! Whole Jacobians and Hessians, in few products where most of their entries are zero.
+//!
+//! A matrix is computed line by line: by columns, which are products with unit vectors, or by rows. If hardly any entry
+//! of the first lines isn't zero, one more run tells which entries can be other than zero at these arguments
+//! ([`crate::sparsity`]). Then lines that have no place in common are computed together: what flows to an entry of one of
+//! them comes from no other, so that it has the bits that it would have alone.
+
+use super::derivatives::{Direction, LANES};
+use super::{Function, Hessian, Invocation, Jacobian, RunError};
+use crate::code::Mode;
+use crate::embedding::convert::ResultSlot;
+use crate::embedding::value::Value;
+use crate::running::meter::Watch;
+use crate::sparsity::coloring;
+use crate::sparsity::pattern::Pattern;
+use crate::sparsity::{of_hessian, of_jacobian};
+use crate::sweep::Seed;
+use crate::trap::{Limit, TrapKind};
+
+/// Lines that are computed before it is asked how many of their entries are zero.
+const SAMPLED: usize = 4;
+/// Matrices of fewer lines aren't worth another run.
+const LINES_MIN: usize = 32;
+/// One of so many entries is other than zero, at most.
+const SPARSE: usize = 8;
+/// There is a product for so many lines, on average and at least.
+const SHARED: usize = 4;
+/// What is known of a run may take as much memory as the matrix does, and so many bytes in any case.
+const BYTES_MIN: u64 = 16 << 20;
+
+/// How many entries of the first lines are other than zero.
+struct Sample {
+    lines: usize,
+    looked_at: usize,
+    entries: usize,
+    nonzero: usize,
+}
+
+impl Sample {
+    /// Of a matrix of so many lines, none of which has been looked at.
+    fn of(lines: usize) -> Sample {
+        Sample { lines, looked_at: 0, entries: 0, nonzero: 0 }
+    }
+
+    /// Looks at the next line.
+    fn add(&mut self, line: &[f64]) {
+        if self.looked_at < SAMPLED {
+            self.looked_at += 1;
+            self.entries += line.len();
+            self.nonzero += line.iter().filter(|&&entry| entry != 0.0).count();
+        }
+    }
+
+    /// Whether the matrix seems to be sparse, now that so many lines are known: asked once.
+    fn is_sparse(&self, known: usize) -> bool {
+        known == SAMPLED && self.lines >= LINES_MIN && SPARSE * self.nonzero <= self.entries
+    }
+}
+
+/// What the lines of a matrix are.
+#[derive(Clone, Copy)]
+enum Lines {
+    Rows,
+    Columns,
+    /// The same for a symmetric matrix.
+    OfHessian,
+}
+
+/// Lines by the product that they share, and their places.
+struct Groups {
+    lines: Pattern,
+    groups: Vec<Vec<u32>>,
+}
+
+impl Groups {
+    /// The groups of the lines with these places, if there are few.
+    fn of(lines: Pattern, watch: &Watch<'_>) -> Result<Option<Groups>, TrapKind> {
+        watch.tick(2 * lines.len())?;
+        let (across, most) = (lines.transposed(), lines.rows() / SHARED);
+        // Lines with a place in common are in different groups.
+        if (0..across.rows()).any(|place| across.row(place).len() > most) {
+            return Ok(None);
+        }
+        let coloring = coloring::of_columns(&across, &lines, watch)?;
+        if coloring.colors > most {
+            return Ok(None);
+        }
+        let mut groups = vec![Vec::new(); coloring.colors];
+        for (line, &color) in coloring.of_columns.iter().enumerate() {
+            groups[color as usize].push(line as u32);
+        }
+        Ok(Some(Groups { lines, groups }))
+    }
+
+    /// The vector whose product has all lines of the group: 1 for each of them.
+    fn factors(&self, group: &[u32]) -> Vec<f64> {
+        let mut factors = vec![0.0; self.lines.rows()];
+        group.iter().for_each(|&line| factors[line as usize] = 1.0);
+        factors
+    }
+
+    /// Writes the line's part of a product, among zeros.
+    fn read(&self, line: u32, product: &[f64], to: &mut [f64]) {
+        to.fill(0.0);
+        self.lines.row(line as usize).iter().for_each(|&place| to[place as usize] = product[place as usize]);
+    }
+}
+
+impl Invocation<'_> {
+    /// The Hessian. The run is one of a function with tangents, if there is one; `function` is the one that was asked
+    /// for.
+    pub(super) fn hessian(mut self, function: &Function, args: &[Value]) -> Result<Hessian, RunError> {
+        let (reals, value) = self.hvp(args, Direction::Axis(0))?;
+        let gradient = self.gradient_behind(args, reals)?;
+        self.room_for_matrix(reals, reals)?;
+        let (mut rows, mut sample) = (Vec::with_capacity(reals), Sample::of(reals));
+        while reals > 0 {
+            sample.add(&self.state.sweep.adjoints()[1..=reals]);
+            rows.push(self.gradient(args)?);
+            if rows.len() == reals {
+                break;
+            }
+            self.go_on();
+            if sample.is_sparse(rows.len())
+                && let Some(groups) = self.groups(function, args, Lines::OfHessian)?
+            {
+                rows = self.hessian_by_groups(args, &groups)?;
+                break;
+            }
+            self.hvp(args, Direction::Axis(rows.len()))?;
+        }
+        Ok(Hessian { value, gradient, rows, stats: self.state.stats() })
+    }
+
+    fn hessian_by_groups(&mut self, args: &[Value], groups: &Groups) -> Result<Vec<Vec<Value>>, RunError> {
+        let reals = groups.lines.rows();
+        let mut rows = vec![Vec::new(); reals];
+        // What stands for constants comes first.
+        let mut line = vec![0.0; 1 + reals];
+        for (n, group) in groups.groups.iter().enumerate() {
+            if n > 0 {
+                self.go_on();
+            }
+            self.hvp(args, Direction::Reals(&[groups.factors(group)]))?;
+            for &column in group {
+                groups.read(column, &self.state.sweep.adjoints()[1..=reals], &mut line[1..]);
+                rows[column as usize] = self.shaped(args, &line)?;
+            }
+        }
+        Ok(rows)
+    }
+
+    /// The Jacobian by rows, of the run that has been recorded, and given this value with these slots. Derivatives are
+    /// with respect to so many reals.
+    pub(super) fn jacobian_by_rows(
+        mut self,
+        args: &[Value],
+        (value, results): (Value, Vec<ResultSlot>),
+        inputs: usize,
+    ) -> Result<Jacobian, RunError> {
+        self.room_for_matrix(results.len(), inputs)?;
+        let (mut rows, mut sample) = (Vec::with_capacity(results.len()), Sample::of(results.len()));
+        while rows.len() < results.len() {
+            if sample.is_sparse(rows.len()) {
+                self.go_on();
+                let groups = self.groups(self.function, args, Lines::Rows)?;
+                self.record(args)?;
+                if let Some(groups) = groups {
+                    rows = self.rows_by_groups(args, &results, &groups)?;
+                    break;
+                }
+            }
+            self.sweep_of(results[rows.len()])?;
+            sample.add(&self.state.sweep.adjoints()[1..=inputs]);
+            rows.push(self.gradient(args)?);
+        }
+        Ok(Jacobian { value, rows, stats: self.state.stats() })
+    }
+
+    fn rows_by_groups(
+        &mut self,
+        args: &[Value],
+        results: &[ResultSlot],
+        groups: &Groups,
+    ) -> Result<Vec<Vec<Value>>, RunError> {
+        let mut rows = vec![Vec::new(); groups.lines.rows()];
+        // What stands for constants comes first.
+        let mut line = vec![0.0; 1 + groups.lines.columns()];
+        for group in &groups.groups {
+            let slots = group.iter().map(|&row| results[row as usize]);
+            let seeds: Vec<Seed> = slots.map(|(owner, slot)| Seed { owner, slot, adjoint: 1.0 }).collect();
+            self.sweep(&seeds)?;
+            for &row in group {
+                groups.read(row, &self.state.sweep.adjoints()[1..line.len()], &mut line[1..]);
+                rows[row as usize] = self.shaped(args, &line)?;
+            }
+        }
+        Ok(rows)
+    }
+
+    /// The Jacobian by columns.
+    pub(super) fn jacobian_by_columns(self, args: &[Value]) -> Result<Jacobian, RunError> {
+        let (inputs, function) = (self.inputs(args)?.unwrap_or(0), self.function);
+        let with_lanes = function.with_lanes(inputs.clamp(1, LANES));
+        let mut run = self.of_function(&with_lanes);
+        run.keep_arguments_if(inputs > run.lanes());
+        run.columns(function, args)
+    }
+
+    /// The same for a run of a function with tangents, if there is one; `function` is the one that was asked for.
+    fn columns(mut self, function: &Function, args: &[Value]) -> Result<Jacobian, RunError> {
+        let mut columns: Vec<Vec<f64>> = Vec::new();
+        let (mut axis, mut known, mut sample) = (0, None, None);
+        let (inputs, value) = loop {
+            let inputs = self.forward_with_tangents(args, Direction::Axis(axis), Mode::PRIMAL)?;
+            let value = self.value_or(known)?;
+            let sample = sample.get_or_insert_with(|| Sample::of(inputs));
+            for lane in 0..self.lanes() {
+                let column = self.reals_of_tangent(lane, columns.first().map(Vec::len))?;
+                sample.add(&column);
+                columns.push(column);
+            }
+            if axis == 0 {
+                self.room_for_matrix(columns[0].len(), inputs)?;
+            }
+            axis += self.lanes();
+            if axis >= inputs {
+                break (inputs, value);
+            }
+            self.go_on();
+            if sample.is_sparse(axis)
+                && let Some(groups) = self.groups(function, args, Lines::Columns)?
+            {
+                columns = self.columns_by_groups(args, &groups)?;
+                break (inputs, value);
+            }
+            known = Some(value);
+        };
+        let outputs = columns[0].len();
+        let mut rows = Vec::with_capacity(outputs);
+        // What stands for constants comes first.
+        let mut row = vec![0.0; 1 + inputs];
+        for output in 0..outputs {
+            row[1..].iter_mut().zip(&columns).for_each(|(real, column)| *real = column[output]);
+            rows.push(self.shaped(args, &row)?);
+        }
+        Ok(Jacobian { value, rows, stats: self.state.stats() })
+    }
+
+    fn columns_by_groups(&mut self, args: &[Value], groups: &Groups) -> Result<Vec<Vec<f64>>, RunError> {
+        let (inputs, outputs, lanes) = (groups.lines.rows(), groups.lines.columns(), self.lanes());
+        let mut columns = vec![vec![0.0; outputs]; inputs];
+        for (n, of_run) in groups.groups.chunks(lanes).enumerate() {
+            if n > 0 {
+                self.go_on();
+            }
+            let mut factors: Vec<Vec<f64>> = of_run.iter().map(|group| groups.factors(group)).collect();
+            factors.resize(lanes, vec![0.0; inputs]);
+            self.forward_with_tangents(args, Direction::Reals(&factors), Mode::PRIMAL)?;
+            for (lane, group) in of_run.iter().enumerate() {
+                let product = self.reals_of_tangent(lane, Some(outputs))?;
+                group.iter().for_each(|&column| groups.read(column, &product, &mut columns[column as usize]));
+            }
+        }
+        Ok(columns)
+    }
+
+    /// The groups of lines of the Jacobian or the Hessian of this function that share a product, if they are few. There
+    /// are none either where a run that tells them takes more memory than it may, and where what a run does isn't the
+    /// program's alone. The run in between has ended when this returns.
+    fn groups(&mut self, function: &Function, args: &[Value], lines: Lines) -> Result<Option<Groups>, RunError> {
+        let program = &function.module.program;
+        if program.is_checked() || program.calls_host() {
+            return Ok(None);
+        }
+        self.kept = None;
+        let structured = function.structured();
+        let mut run = Invocation {
+            function: &structured,
+            state: &mut *self.state,
+            limits: self.limits,
+            timed: self.timed,
+            goes_on: true,
+            keeps_arguments: false,
+            kept: None,
+            kinks: None,
+            copies_arguments: self.copies_arguments,
+            listener: None,
+        };
+        let found = run.find_groups(args, lines);
+        self.go_on();
+        match found {
+            Err(RunError::Trap(trap)) if matches!(trap.kind, TrapKind::Limit(Limit::TapeBytes | Limit::LiveBytes)) => {
+                Ok(None)
+            }
+            found => found,
+        }
+    }
+
+    fn find_groups(&mut self, args: &[Value], lines: Lines) -> Result<Option<Groups>, RunError> {
+        let inputs = self.record(args)?;
+        let mut reader = self.reader();
+        let value = reader.result(&self.function.interface().result, self.results());
+        let results = reader.into_slots();
+        value.map_err(|error| self.unreadable(error))?;
+        let bytes = (results.len().max(inputs as usize) as u64).saturating_mul(8 * u64::from(inputs));
+        let bytes_max = self.limits.live_bytes.min(bytes.max(BYTES_MIN));
+        let (program, root) = (&self.function.module.program, self.state.worker.exec.tape.root());
+        let watch = Watch::of(&self.state.account);
+        // SAFETY: the run has ended; the results are of it.
+        let groups = unsafe {
+            match lines {
+                Lines::OfHessian => of_hessian(program, root, inputs, &results, bytes_max, &watch),
+                Lines::Rows => of_jacobian(program, root, inputs, &results, bytes_max, &watch),
+                Lines::Columns => {
+                    of_jacobian(program, root, inputs, &results, bytes_max, &watch).map(|pattern| pattern.transposed())
+                }
+            }
+        };
+        groups.and_then(|lines| Groups::of(lines, &watch)).map_err(|kind| self.ended(kind))
+    }
+}
