@@ -34,6 +34,25 @@ const PAIRS_MIN: usize = 1 << 16;
 /// Sets that are kept for rows before these are filled with them.
 const KEPT_MIN: usize = 1 << 16;
 
+/// An entry may come of several pairs.
+const KEPT_OF_ENTRY: usize = 4;
+
+/// How large what is known of a run may be, and its pattern.
+#[derive(Debug)]
+pub(crate) struct Room {
+    pub(crate) bytes: u64,
+    /// Entries of the pattern, and of one of its rows.
+    pub(crate) entries: usize,
+    pub(crate) in_row: usize,
+}
+
+impl Room {
+    /// So many bytes, and as many entries as they have room for.
+    pub(crate) fn of(bytes: u64) -> Room {
+        Room { bytes, entries: usize::MAX, in_row: usize::MAX }
+    }
+}
+
 /// A real of a result: the task whose slot it has, and the slot.
 type ResultSlot = (Owner, Slot);
 
@@ -47,7 +66,7 @@ const GIVEN: u8 = 4;
 /// The pattern of the Jacobian of these results by the first so many slots, the run's inputs.
 ///
 /// # Errors
-/// What the watch says, and [`Limit::LiveBytes`] if that takes more than so many bytes.
+/// What the watch says, and [`Limit::LiveBytes`] if there is no room.
 ///
 /// # Safety
 /// `root` is the tree of a run of this program that has ended, with its tapes; the results are slots of it. The program
@@ -57,11 +76,11 @@ pub(crate) unsafe fn of_jacobian(
     root: *mut TaskNode,
     inputs: u32,
     results: &[ResultSlot],
-    bytes_max: u64,
+    room: &Room,
     watch: &Watch<'_>,
 ) -> Result<Pattern, TrapKind> {
     // SAFETY: promised by the caller.
-    let mut trace = unsafe { Trace::new(program, root, inputs, bytes_max, watch) }?;
+    let mut trace = unsafe { Trace::new(program, root, inputs, room, watch) }?;
     for &result in results {
         trace.ask(result, WANTED);
     }
@@ -76,7 +95,7 @@ pub(crate) unsafe fn of_jacobian(
             watch.tick(row.len())?;
         }
         entries += row.len();
-        trace.fits_entries(entries)?;
+        trace.fits_entries(entries, row.len())?;
         rows.push(row);
     }
     Ok(Pattern::from_rows(inputs as usize, rows))
@@ -95,11 +114,11 @@ pub(crate) unsafe fn of_hessian(
     root: *mut TaskNode,
     inputs: u32,
     results: &[ResultSlot],
-    bytes_max: u64,
+    room: &Room,
     watch: &Watch<'_>,
 ) -> Result<Pattern, TrapKind> {
     // SAFETY: promised by the caller.
-    let mut trace = unsafe { Trace::new(program, root, inputs, bytes_max, watch) }?;
+    let mut trace = unsafe { Trace::new(program, root, inputs, room, watch) }?;
     for &result in results {
         trace.ask(result, REACHED);
     }
@@ -128,7 +147,7 @@ struct Trace<'a> {
     pairs: Vec<[Set; 2]>,
     /// When there are so many, those that are there twice are dropped.
     pairs_max: usize,
-    bytes_max: u64,
+    room: &'a Room,
 }
 
 impl<'a> Trace<'a> {
@@ -138,11 +157,11 @@ impl<'a> Trace<'a> {
         program: &'a Program,
         root: *mut TaskNode,
         inputs: u32,
-        bytes_max: u64,
+        room: &'a Room,
         watch: &Watch<'_>,
     ) -> Result<Self, TrapKind> {
         // SAFETY: promised by the caller.
-        let events = unsafe { Events::of(program, root, bytes_max, watch) }?;
+        let events = unsafe { Events::of(program, root, room.bytes, watch) }?;
         watch.tick(events.cells / 16 + inputs as usize)?;
         let (mut flags, sets) = (vec![0; events.cells], IndexSets::new(inputs));
         let mut of_slots = vec![Set::EMPTY; events.cells];
@@ -153,18 +172,22 @@ impl<'a> Trace<'a> {
             flags[1 + input as usize] = GIVEN;
             of_slots[1 + input as usize] = sets.single(input);
         }
-        Ok(Trace { program, events, flags, of_slots, sets, pairs: Vec::new(), pairs_max: PAIRS_MIN, bytes_max })
+        Ok(Trace { program, events, flags, of_slots, sets, pairs: Vec::new(), pairs_max: PAIRS_MIN, room })
     }
 
-    /// Whether there is room for a pattern with so many entries, which are numbered in 32 bits.
-    fn fits_entries(&self, count: usize) -> Result<(), TrapKind> {
-        if count >= 1 << 32 { Err(Limit::LiveBytes.into()) } else { self.fits(ENTRY_BYTES * count) }
+    /// Whether there is room for a pattern with so many entries, so many of them in one row. They are numbered in 32
+    /// bits.
+    fn fits_entries(&self, count: usize, in_row: usize) -> Result<(), TrapKind> {
+        if count >= 1 << 32 || count > self.room.entries || in_row > self.room.in_row {
+            return Err(Limit::LiveBytes.into());
+        }
+        self.fits(ENTRY_BYTES * count)
     }
 
     /// Whether there is room for so many bytes more.
     fn fits(&self, bytes: usize) -> Result<(), TrapKind> {
         let pairs = self.pairs.len() * size_of::<[Set; 2]>();
-        if (self.events.bytes() + self.sets.bytes() + pairs + bytes) as u64 > self.bytes_max {
+        if (self.events.bytes() + self.sets.bytes() + pairs + bytes) as u64 > self.room.bytes {
             return Err(Limit::LiveBytes.into());
         }
         Ok(())
@@ -322,6 +345,9 @@ impl<'a> Trace<'a> {
                 watch.tick(members.len())?;
                 kept.extend(members.iter().map(|&row| (row, other)));
             }
+            if kept.len() / KEPT_OF_ENTRY > self.room.entries {
+                return Err(Limit::LiveBytes.into());
+            }
             if kept.len() >= kept_max {
                 self.fill(&mut rows, &mut entries, &mut kept, watch)?;
                 kept_max = (2 * entries).max(KEPT_MIN);
@@ -348,7 +374,8 @@ impl<'a> Trace<'a> {
             *entries -= row.len();
             self.sets.add_members(of_row.iter().map(|&(_, set)| set), row, watch)?;
             *entries += row.len();
-            self.fits_entries(*entries)?;
+            let in_row = row.len();
+            self.fits_entries(*entries, in_row)?;
         }
         kept.clear();
         Ok(())

@@ -13,36 +13,45 @@ use crate::embedding::value::Value;
 use crate::running::meter::Watch;
 use crate::sparsity::coloring;
 use crate::sparsity::pattern::Pattern;
-use crate::sparsity::{of_hessian, of_jacobian};
+use crate::sparsity::{Room, of_hessian, of_jacobian};
 use crate::sweep::Seed;
 use crate::trap::{Limit, TrapKind};
 
-/// Lines that are computed before it is asked how many of their entries are zero.
-const SAMPLED: usize = 4;
+/// Lines that are looked at before it is known whether most entries are zero. They are spread over the matrix.
+const SAMPLED: usize = 8;
 /// Matrices of fewer lines aren't worth another run.
-const LINES_MIN: usize = 32;
+const LINES_MIN: usize = 64;
 /// One of so many entries is other than zero, at most.
 const SPARSE: usize = 8;
 /// There is a product for so many lines, on average and at least.
 const SHARED: usize = 4;
-/// What is known of a run may take as much memory as the matrix does, and so many bytes in any case.
-const BYTES_MIN: u64 = 16 << 20;
+/// To find an entry of the pattern takes as long as so many instructions. All of them take no longer than all lines.
+const ENTRY_WORK: u64 = 512;
 
-/// How many entries of the first lines are other than zero.
+/// The order of so many runs or sweeps: first some that are spread over them, then the others.
+fn in_order(count: usize, spread: usize) -> impl Iterator<Item = usize> {
+    let spread = if count > spread { spread.max(1) } else { 0 };
+    let nth = move |n: usize| n * (count - 1) / (spread - 1).max(1);
+    let is_first = move |line: usize| (0..spread).any(|n| nth(n) == line);
+    (0..spread).map(nth).chain((0..count).filter(move |&line| !is_first(line)))
+}
+
+/// How many entries of lines are other than zero.
 struct Sample {
     lines: usize,
     looked_at: usize,
     entries: usize,
     nonzero: usize,
+    was_asked: bool,
 }
 
 impl Sample {
     /// Of a matrix of so many lines, none of which has been looked at.
     fn of(lines: usize) -> Sample {
-        Sample { lines, looked_at: 0, entries: 0, nonzero: 0 }
+        Sample { lines, looked_at: 0, entries: 0, nonzero: 0, was_asked: false }
     }
 
-    /// Looks at the next line.
+    /// Looks at a line.
     fn add(&mut self, line: &[f64]) {
         if self.looked_at < SAMPLED {
             self.looked_at += 1;
@@ -51,9 +60,12 @@ impl Sample {
         }
     }
 
-    /// Whether the matrix seems to be sparse, now that so many lines are known: asked once.
-    fn is_sparse(&self, known: usize) -> bool {
-        known == SAMPLED && self.lines >= LINES_MIN && SPARSE * self.nonzero <= self.entries
+    /// Whether the matrix seems to be sparse. That is said once, when there are enough lines.
+    fn is_sparse(&mut self) -> bool {
+        self.looked_at == SAMPLED
+            && !std::mem::replace(&mut self.was_asked, true)
+            && self.lines >= LINES_MIN
+            && SPARSE * self.nonzero <= self.entries
     }
 }
 
@@ -113,21 +125,22 @@ impl Invocation<'_> {
         let (reals, value) = self.hvp(args, Direction::Axis(0))?;
         let gradient = self.gradient_behind(args, reals)?;
         self.room_for_matrix(reals, reals)?;
-        let (mut rows, mut sample) = (Vec::with_capacity(reals), Sample::of(reals));
-        while reals > 0 {
+        let (mut rows, mut sample) = (vec![Vec::new(); reals], Sample::of(reals));
+        for (n, axis) in in_order(reals, SAMPLED).enumerate() {
+            // The first one is there.
+            if n > 0 {
+                self.go_on();
+                if sample.is_sparse() {
+                    let work = self.state.earlier.instructions / n as u64;
+                    if let Some(groups) = self.groups(function, args, Lines::OfHessian, work)? {
+                        rows = self.hessian_by_groups(args, &groups)?;
+                        break;
+                    }
+                }
+                self.hvp(args, Direction::Axis(axis))?;
+            }
             sample.add(&self.state.sweep.adjoints()[1..=reals]);
-            rows.push(self.gradient(args)?);
-            if rows.len() == reals {
-                break;
-            }
-            self.go_on();
-            if sample.is_sparse(rows.len())
-                && let Some(groups) = self.groups(function, args, Lines::OfHessian)?
-            {
-                rows = self.hessian_by_groups(args, &groups)?;
-                break;
-            }
-            self.hvp(args, Direction::Axis(rows.len()))?;
+            rows[axis] = self.gradient(args)?;
         }
         Ok(Hessian { value, gradient, rows, stats: self.state.stats() })
     }
@@ -159,20 +172,22 @@ impl Invocation<'_> {
         inputs: usize,
     ) -> Result<Jacobian, RunError> {
         self.room_for_matrix(results.len(), inputs)?;
-        let (mut rows, mut sample) = (Vec::with_capacity(results.len()), Sample::of(results.len()));
-        while rows.len() < results.len() {
-            if sample.is_sparse(rows.len()) {
+        let (mut rows, mut sample) = (vec![Vec::new(); results.len()], Sample::of(results.len()));
+        for row in in_order(results.len(), SAMPLED) {
+            if sample.is_sparse() {
                 self.go_on();
-                let groups = self.groups(self.function, args, Lines::Rows)?;
+                // A sweep takes about as long as the run.
+                let work = self.state.earlier.instructions;
+                let groups = self.groups(self.function, args, Lines::Rows, work)?;
                 self.record(args)?;
                 if let Some(groups) = groups {
                     rows = self.rows_by_groups(args, &results, &groups)?;
                     break;
                 }
             }
-            self.sweep_of(results[rows.len()])?;
+            self.sweep_of(results[row])?;
             sample.add(&self.state.sweep.adjoints()[1..=inputs]);
-            rows.push(self.gradient(args)?);
+            rows[row] = self.gradient(args)?;
         }
         Ok(Jacobian { value, rows, stats: self.state.stats() })
     }
@@ -204,39 +219,41 @@ impl Invocation<'_> {
         let with_lanes = function.with_lanes(inputs.clamp(1, LANES));
         let mut run = self.of_function(&with_lanes);
         run.keep_arguments_if(inputs > run.lanes());
-        run.columns(function, args)
+        run.columns(function, args, inputs)
     }
 
     /// The same for a run of a function with tangents, if there is one; `function` is the one that was asked for.
-    fn columns(mut self, function: &Function, args: &[Value]) -> Result<Jacobian, RunError> {
-        let mut columns: Vec<Vec<f64>> = Vec::new();
-        let (mut axis, mut known, mut sample) = (0, None, None);
-        let (inputs, value) = loop {
-            let inputs = self.forward_with_tangents(args, Direction::Axis(axis), Mode::PRIMAL)?;
-            let value = self.value_or(known)?;
-            let sample = sample.get_or_insert_with(|| Sample::of(inputs));
-            for lane in 0..self.lanes() {
-                let column = self.reals_of_tangent(lane, columns.first().map(Vec::len))?;
-                sample.add(&column);
-                columns.push(column);
+    fn columns(mut self, function: &Function, args: &[Value], inputs: usize) -> Result<Jacobian, RunError> {
+        let (lanes, mut value, mut outputs) = (self.lanes(), None, None);
+        let (mut columns, mut sample) = (vec![Vec::new(); inputs], Sample::of(inputs));
+        // Without columns there is a value.
+        for (n, run) in in_order(inputs.div_ceil(lanes).max(1), SAMPLED / lanes).enumerate() {
+            if n > 0 {
+                self.go_on();
+                if sample.is_sparse() {
+                    let work = self.state.earlier.instructions / (n * lanes) as u64;
+                    if let Some(groups) = self.groups(function, args, Lines::Columns, work)? {
+                        columns = self.columns_by_groups(args, &groups)?;
+                        break;
+                    }
+                }
             }
-            if axis == 0 {
-                self.room_for_matrix(columns[0].len(), inputs)?;
+            self.forward_with_tangents(args, Direction::Axis(lanes * run), Mode::PRIMAL)?;
+            value = Some(self.value_or(value)?);
+            for lane in 0..lanes {
+                let column = self.reals_of_tangent(lane, outputs)?;
+                if outputs.is_none() {
+                    self.room_for_matrix(column.len(), inputs)?;
+                    outputs = Some(column.len());
+                }
+                // Lanes that are left over don't move.
+                if let Some(place) = columns.get_mut(lanes * run + lane) {
+                    sample.add(&column);
+                    *place = column;
+                }
             }
-            axis += self.lanes();
-            if axis >= inputs {
-                break (inputs, value);
-            }
-            self.go_on();
-            if sample.is_sparse(axis)
-                && let Some(groups) = self.groups(function, args, Lines::Columns)?
-            {
-                columns = self.columns_by_groups(args, &groups)?;
-                break (inputs, value);
-            }
-            known = Some(value);
-        };
-        let outputs = columns[0].len();
+        }
+        let (value, outputs) = value.zip(outputs).expect("there was a run");
         let mut rows = Vec::with_capacity(outputs);
         // What stands for constants comes first.
         let mut row = vec![0.0; 1 + inputs];
@@ -265,10 +282,16 @@ impl Invocation<'_> {
         Ok(columns)
     }
 
-    /// The groups of lines of the Jacobian or the Hessian of this function that share a product, if they are few. There
-    /// are none either where a run that tells them takes more memory than it may, and where what a run does isn't the
+    /// The groups of lines of the Jacobian or the Hessian of this function that share a product, if they are few. A line
+    /// takes about so many instructions alone. There are none either where a run that tells them takes more memory than it may, and where what a run does isn't the
     /// program's alone. The run in between has ended when this returns.
-    fn groups(&mut self, function: &Function, args: &[Value], lines: Lines) -> Result<Option<Groups>, RunError> {
+    fn groups(
+        &mut self,
+        function: &Function,
+        args: &[Value],
+        lines: Lines,
+        work: u64,
+    ) -> Result<Option<Groups>, RunError> {
         let program = &function.module.program;
         if program.is_checked() || program.calls_host() {
             return Ok(None);
@@ -287,7 +310,7 @@ impl Invocation<'_> {
             copies_arguments: self.copies_arguments,
             listener: None,
         };
-        let found = run.find_groups(args, lines);
+        let found = run.find_groups(args, lines, work);
         self.go_on();
         match found {
             Err(RunError::Trap(trap)) if matches!(trap.kind, TrapKind::Limit(Limit::TapeBytes | Limit::LiveBytes)) => {
@@ -297,23 +320,30 @@ impl Invocation<'_> {
         }
     }
 
-    fn find_groups(&mut self, args: &[Value], lines: Lines) -> Result<Option<Groups>, RunError> {
+    fn find_groups(&mut self, args: &[Value], lines: Lines, work: u64) -> Result<Option<Groups>, RunError> {
         let inputs = self.record(args)?;
         let mut reader = self.reader();
         let value = reader.result(&self.function.interface().result, self.results());
         let results = reader.into_slots();
         value.map_err(|error| self.unreadable(error))?;
-        let bytes = (results.len().max(inputs as usize) as u64).saturating_mul(8 * u64::from(inputs));
-        let bytes_max = self.limits.live_bytes.min(bytes.max(BYTES_MIN));
+        // If there were more entries, or more in a row whose columns are to be in different groups, it would be of no
+        // use to know them, or take too long.
+        let (rows, columns) = (results.len().max(inputs as usize), inputs as usize);
+        let worth = (rows as u64).saturating_mul(work) / ENTRY_WORK;
+        let room = Room {
+            bytes: self.limits.live_bytes,
+            entries: (columns.saturating_mul(rows) / SPARSE).min(usize::try_from(worth).unwrap_or(usize::MAX)),
+            in_row: if matches!(lines, Lines::Rows) { usize::MAX } else { columns / SHARED },
+        };
         let (program, root) = (&self.function.module.program, self.state.worker.exec.tape.root());
         let watch = Watch::of(&self.state.account);
         // SAFETY: the run has ended; the results are of it.
         let groups = unsafe {
             match lines {
-                Lines::OfHessian => of_hessian(program, root, inputs, &results, bytes_max, &watch),
-                Lines::Rows => of_jacobian(program, root, inputs, &results, bytes_max, &watch),
+                Lines::OfHessian => of_hessian(program, root, inputs, &results, &room, &watch),
+                Lines::Rows => of_jacobian(program, root, inputs, &results, &room, &watch),
                 Lines::Columns => {
-                    of_jacobian(program, root, inputs, &results, bytes_max, &watch).map(|pattern| pattern.transposed())
+                    of_jacobian(program, root, inputs, &results, &room, &watch).map(|pattern| pattern.transposed())
                 }
             }
         };

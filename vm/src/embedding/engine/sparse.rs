@@ -16,7 +16,7 @@ use crate::embedding::value::Value;
 use crate::running::entry::Entry;
 use crate::running::meter::Watch;
 use crate::sparsity::pattern::Pattern;
-use crate::sparsity::{of_hessian, of_jacobian};
+use crate::sparsity::{Room, of_hessian, of_jacobian};
 use crate::trap::{Limit, TrapKind};
 
 /// How far a product may be from that of the matrix, relative to its terms: roundings of two runs, and no entry that
@@ -53,11 +53,11 @@ impl Function {
         let value = reader.result(&self.interface().result, run.results());
         let results = reader.into_slots();
         value.map_err(|error| run.unreadable(error))?;
-        let (program, bytes_max) = (&function.module.program, run.limits.live_bytes);
+        let (program, room) = (&function.module.program, Room::of(run.limits.live_bytes));
         let root = run.state.worker.exec.tape.root();
         let watch = Watch::of(&run.state.account);
         // SAFETY: the run has ended; the results are of it.
-        let pattern = unsafe { of_jacobian(program, root, inputs, &results, bytes_max, &watch) };
+        let pattern = unsafe { of_jacobian(program, root, inputs, &results, &room, &watch) };
         let sparsity = pattern.and_then(|pattern| JacobianSparsity::new(pattern, &watch));
         sparsity.map_err(|kind| run.ended(kind))
     }
@@ -133,11 +133,11 @@ impl Function {
         let value = reader.result(&self.interface().result, run.results());
         let results = reader.into_slots();
         value.map_err(|error| run.unreadable(error))?;
-        let (program, bytes_max) = (&function.module.program, run.limits.live_bytes);
+        let (program, room) = (&function.module.program, Room::of(run.limits.live_bytes));
         let root = run.state.worker.exec.tape.root();
         let watch = Watch::of(&run.state.account);
         // SAFETY: the run has ended; the results are of it.
-        let pattern = unsafe { of_hessian(program, root, inputs, &results, bytes_max, &watch) };
+        let pattern = unsafe { of_hessian(program, root, inputs, &results, &room, &watch) };
         let sparsity = pattern.and_then(|pattern| HessianSparsity::new(pattern, &watch));
         sparsity.map_err(|kind| run.ended(kind))
     }
