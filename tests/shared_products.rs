@@ -84,7 +84,8 @@ const STRUCTURED: &str = r"
     def branches (x : Array Real) (a : Real) : Real =
       sum [| (if x[i] > 0 then x[i] ^ 3 * x[(i + 7) % length x] else max x[i] (x[i] * x[i])) for i < length x |]
     def singular (x : Array Real) (a : Real) : Real =
-      sum [| (if i % 5 == 0 then sqrt (x[i] * 0) + x[i] / 0 else x[i] * x[(i + 1 - 2 * (i % 2)) % length x]) for i < length x |]
+      sum [| (if i % 5 == 0 then sqrt (x[i] * 0) + x[i] / 0 else x[i] * x[(i + 1 - 2 * (i % 2)) % length x])
+             for i < length x |]
     def in_tasks (x : Array Real) (a : Real) : Real =
       sum (pmap (\i -> let y = x[i] in y * y * sin x[(i + 1) % length x]) (range 0 (length x)))
     def in_cells (x : Array Real) (a : Real) : Real =
@@ -95,7 +96,8 @@ const STRUCTURED: &str = r"
     def parts (x : Array Real) (a : Real) : (Array Real, Real, Array (Real, Real)) =
       ([| sin y for y in x |], x[0], [| (x[i], x[i] * x[i + 1]) for i < length x / 2 |])
     def poles (x : Array Real) (a : Real) : Array Real =
-      [| (if i % 3 == 0 then sqrt (x[i] * 0) else if i % 3 == 1 then log (x[i] * 0) * x[i] else 1 / x[i]) for i < length x |]
+      [| (if i % 3 == 0 then sqrt (x[i] * 0) else if i % 3 == 1 then log (x[i] * 0) * x[i] else 1 / x[i])
+         for i < length x |]
     def long_terms (x : Array Real) (a : Real) : Real =
       sum [| (loop s = 0.0 for k < 30 do s + x[i] * x[i] * x[(i + 1) % length x] / (1 + to_real k)) for i < length x |]
     def long_rows (x : Array Real) (a : Real) : Array Real =

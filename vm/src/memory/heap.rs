@@ -5,9 +5,9 @@
 //! memory of their own and stay.
 //!
 //! A heap belongs to an execution, or to an argument that a function has for good. References may lead to objects of
-//! other heaps, which an evacuation leaves alone: heaps have numbers, no two the same. What was there before a task began may be in use by other tasks, so it stays: the
-//! task's [`Floor`] says how much that is, and only objects above it are moved or freed. Every slab and every large
-//! object says which heap it belongs to and when that got it.
+//! other heaps, which an evacuation leaves alone: heaps have numbers, no two the same. What was there before a task
+//! began may be in use by other tasks, so it stays: the task's [`Floor`] says how much that is, and only objects above
+//! it are moved or freed. Every slab and every large object says which heap it belongs to and when that got it.
 
 pub(crate) mod builder;
 pub(crate) mod chain;

@@ -2,8 +2,8 @@
 //!
 //! A matrix is computed line by line: by columns, which are products with unit vectors, or by rows. If hardly any entry
 //! of the first lines isn't zero, one more run tells which entries can be other than zero at these arguments
-//! ([`crate::sparsity`]). Then lines that have no place in common are computed together: what flows to an entry of one of
-//! them comes from no other, so that it has the bits that it would have alone.
+//! ([`crate::sparsity`]). Then lines that have no place in common are computed together: what flows to an entry of one
+//! of them comes from no other, so that it has the bits that it would have alone.
 
 use super::derivatives::{Direction, LANES};
 use super::{Function, Hessian, Invocation, Jacobian, RunError};
@@ -282,9 +282,10 @@ impl Invocation<'_> {
         Ok(columns)
     }
 
-    /// The groups of lines of the Jacobian or the Hessian of this function that share a product, if they are few. A line
-    /// takes about so many instructions alone. There are none either where a run that tells them takes more memory than it may, and where what a run does isn't the
-    /// program's alone. The run in between has ended when this returns.
+    /// The groups of lines of the Jacobian or the Hessian of this function that share a product, if they are few. A
+    /// line takes about so many instructions alone. There are none either where a run that tells them takes more memory
+    /// than it may, and where what a run does isn't the program's alone. The run in between has ended when this
+    /// returns.
     fn groups(
         &mut self,
         function: &Function,
