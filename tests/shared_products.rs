@@ -131,12 +131,12 @@ fn lines_of_sparse_matrices_share_products_and_have_the_bits_that_they_have_alon
         let module = module(jit, threads, STRUCTURED);
         for name in definitions(STRUCTURED) {
             let function = module.function(&name).unwrap();
-            for count in [63, 64, 90] {
+            for count in [63, 64, 160] {
                 for wrt in [&["x"][..], &["x", "a"]] {
                     for [whole, line] in compare(&function.wrt(wrt).unwrap(), &args(count), &name) {
                         let products = whole.instructions / line.instructions.max(1);
                         // Lines that are looked at, one more run, and a few products.
-                        assert!(count == 63 || products < 20, "{name} of {count}: {products} times a line");
+                        assert!(count < 160 || products < 24, "{name} of {count}: {products} times a line");
                     }
                 }
             }
@@ -211,7 +211,8 @@ fn term(dice: &mut Dice, depth: u32) -> String {
 
 #[test]
 fn random_terms_share_products_and_have_their_bits() {
-    for seed in 0..60 {
+    let (mut shared, mut matrices) = (0, 0);
+    for seed in 0..40 {
         let mut dice = Dice::with_seed(seed);
         let (a, b) = (term(&mut dice, 3), term(&mut dice, 3));
         let source = format!(
@@ -221,11 +222,15 @@ fn random_terms_share_products_and_have_their_bits() {
         let jit = if seed % 2 == 0 { Jit::Off } else { Jit::Always };
         let module = module(jit, 1, &source);
         for name in ["f", "g"] {
-            let mut xs: Vec<f64> = (0..72).map(|n| (1.7 * f64::from(n)).sin()).collect();
+            let mut xs: Vec<f64> = (0..128).map(|n| (1.7 * f64::from(n)).sin()).collect();
             (xs[3], xs[11]) = (0.0, -0.0);
             let args = [Value::Reals(xs), Value::Real(1.0)];
             let function = module.function(name).unwrap().wrt(&["x"]).unwrap();
-            compare(&function, &args, &format!("seed {seed}, {name}:\n{source}"));
+            for [whole, line] in compare(&function, &args, &format!("seed {seed}, {name}:\n{source}")) {
+                shared += u32::from(whole.instructions < 64 * line.instructions);
+                matrices += 1;
+            }
         }
     }
+    assert!(shared > matrices / 2, "{shared} of {matrices} in few products");
 }

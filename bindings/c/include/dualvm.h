@@ -980,8 +980,9 @@ dualvm_status dualvm_json_call(const struct dualvm_function *function,
                                struct dualvm_error **error);
 
 // The function of the other parameters that there is once the parameter of this name has this argument, which is read
-// here and no more in calls. It is a constant: no derivative is with respect to it. A new handle, to be freed as well;
-// frames take it if what is left is of numbers and arrays of numbers.
+// here and no more in calls. It is a constant: no derivative is with respect to it; of the parameters that derivatives
+// were with respect to, those that are left stay. A new handle, to be freed as well; frames take it if what is left is
+// of numbers and arrays of numbers.
 //
 // `argument`: in JSON, as one of those of `dualvm_json_call`; `len`: its bytes, or `DUALVM_NUL_TERMINATED`.
 //

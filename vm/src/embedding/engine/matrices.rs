@@ -65,6 +65,7 @@ impl Sample {
         self.looked_at == SAMPLED
             && !std::mem::replace(&mut self.was_asked, true)
             && self.lines >= LINES_MIN
+            && self.entries > 0
             && SPARSE * self.nonzero <= self.entries
     }
 }
