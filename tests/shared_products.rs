@@ -2,7 +2,8 @@
 
 mod support;
 
-use dualvm::{CallOptions, Config, Engine, Function, JacobianMode, Jit, Limits, Module, Stats, Value};
+use dualvm::flat::LeafKind;
+use dualvm::{CallOptions, Config, Engine, Function, HostFunction, JacobianMode, Jit, Limits, Module, Stats, Value};
 use support::dice::Dice;
 use support::flatten;
 
@@ -102,6 +103,11 @@ const STRUCTURED: &str = r"
       sum [| (loop s = 0.0 for k < 30 do s + x[i] * x[i] * x[(i + 1) % length x] / (1 + to_real k)) for i < length x |]
     def long_rows (x : Array Real) (a : Real) : Array Real =
       [| (loop s = 0.0 for k < 30 do s + x[i] * x[i] * x[(i + 1) % length x] / (1 + to_real k)) for i < length x |]
+    def rows_in_tasks (x : Array Real) (a : Real) : Array (Array Real) =
+      pmap (\i -> [| big x[i] * x[(i + 1) % length x], big x[i], x[i] |]) (range 0 (length x))
+    def lists_in_tasks (x : Array Real) (a : Real) : List (List Real) =
+      pmap (\i -> [big x[i] * x[(i + 1) % length x], x[i]]) (to_list (range 0 (length x)))
+    def big (x : Real) : Real = loop s = x for i < 50 do sin (s * s + 0.1 * to_real i) + s * 0.5
     def nothing (x : Array Real) (a : Real) : Array Real = [| to_real i for i < length x |]";
 
 /// The same, with many entries in a line, or few lines.
@@ -122,6 +128,7 @@ fn args(count: usize) -> Vec<Value> {
 
 fn definitions(source: &str) -> Vec<String> {
     let lines = source.lines().filter_map(|line| line.trim().strip_prefix("def "));
+    let lines = lines.filter(|line| line.contains("(x : Array Real)"));
     lines.map(|line| line.split(' ').next().unwrap().to_owned()).collect()
 }
 
@@ -183,6 +190,49 @@ fn where_there_is_no_memory_to_look_at_a_run_lines_are_computed_one_by_one() {
             assert!(all(&rows) == all(&alone), "{name}");
         }
     }
+}
+
+/// What takes long in `rows` is no work of sweeps.
+const HEAVY: &str = r"
+    def heavy (n : Int) : Int = loop k = 1 for i < n do (k * 31 + i) % 65521
+    def rows (x : Array Real) : Array Real = let k = heavy 20000 in [| x[i] * x[i] * to_real k for i < length x |]
+    def slow_rows (x : Array Real) : Array Real =
+      [| (loop s = x[i] for k < 100 do sin (s * s)) for i < length x |]";
+
+#[test]
+fn a_look_at_rows_is_two_more_runs_where_sweeps_take_longer() {
+    for jit in [Jit::Off, Jit::Always] {
+        let module = module(jit, 1, HEAVY);
+        let args = &args(100)[..1];
+        for (name, times) in [("rows", 2), ("slow_rows", 40)] {
+            let function = module.function(name).unwrap();
+            let value = function.call(args).unwrap();
+            let one = function.vjp_with(args, &value, &CallOptions::default()).unwrap().stats.instructions;
+            // Three runs, or one with a hundred sweeps.
+            let found = function.jacobian(args).unwrap().stats.instructions;
+            assert!(found < times * one, "{name}: {found} instructions, {one} for a row");
+        }
+    }
+}
+
+#[test]
+fn functions_of_the_hosts_are_called_once_for_all_rows() {
+    let calls = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let seen = calls.clone();
+    let mut config = Config::default();
+    config.threads = 1;
+    let tick = HostFunction::flat(&[LeafKind::Int], &[LeafKind::Int], move |call| {
+        call.give(seen.fetch_add(1, std::sync::atomic::Ordering::Relaxed) as i64)
+    });
+    config.linker.define("tick", tick);
+    let source = "
+        import host \"tick\" as tick : Int -> Int
+        def f (x : Array Real) : Array Real =
+          let k = tick 0 in if k > 0 then [| 1.0 for i < length x |]
+          else [| (loop s = v for i < 50 do sin s * v) for v in x |]";
+    let f = Module::from_source(&Engine::new(config), "test.dual", source).unwrap().function("f").unwrap();
+    let found = f.jacobian(&args(100)[..1]).unwrap();
+    assert_eq!((found.rows.len(), calls.load(std::sync::atomic::Ordering::Relaxed)), (100, 1));
 }
 
 /// A term of the elements in some places of an array, with what matters where it is singular.

@@ -33,8 +33,7 @@ const ENTRY_BYTES: usize = 16;
 const PAIRS_MIN: usize = 1 << 16;
 /// Sets that are kept for rows before these are filled with them.
 const KEPT_MIN: usize = 1 << 16;
-
-/// An entry may come of several pairs.
+/// So many sets are kept for an entry, on average and at most, where entries are limited.
 const KEPT_OF_ENTRY: usize = 4;
 
 /// How large what is known of a run may be, and its pattern.

@@ -678,10 +678,16 @@ impl Invocation<'_> {
         let result = &self.function.interface().result;
         let reals = self.reader().reals_of_tangent(result, self.tangents(lane));
         let reals = reals.map_err(|error| self.unreadable(error))?;
-        match expected.filter(|&expected| expected != reals.len()) {
-            None => Ok(reals),
+        self.check_reals(reals.len(), expected)?;
+        Ok(reals)
+    }
+
+    /// Whether the result has as many reals as that of an earlier run, if that is known.
+    pub(super) fn check_reals(&self, found: usize, expected: Option<usize>) -> Result<(), RunError> {
+        match expected.filter(|&expected| expected != found) {
+            None => Ok(()),
             Some(expected) => {
-                let error = FlattenError::misshapen(convert::counted(expected, "real"), reals.len().to_string());
+                let error = FlattenError::misshapen(convert::counted(expected, "real"), found.to_string());
                 Err(self.without_cotangent(error.inside("result")))
             }
         }

@@ -6,7 +6,7 @@
 //! of them comes from no other, so that it has the bits that it would have alone.
 
 use super::derivatives::{Direction, LANES};
-use super::{Function, Hessian, Invocation, Jacobian, RunError};
+use super::{Function, Hessian, Invocation, Jacobian, Limits, RunError, Stats};
 use crate::code::Mode;
 use crate::embedding::convert::ResultSlot;
 use crate::embedding::value::Value;
@@ -27,6 +27,8 @@ const SPARSE: usize = 8;
 const SHARED: usize = 4;
 /// To find an entry of the pattern takes as long as so many instructions. All of them take no longer than all lines.
 const ENTRY_WORK: u64 = 512;
+/// A look at rows is worth it if their sweeps take as long as so many runs.
+const RUNS_OF_ROWS: u64 = 8;
 
 /// The order of so many runs or sweeps: first some that are spread over them, then the others.
 fn in_order(count: usize, spread: usize) -> impl Iterator<Item = usize> {
@@ -60,8 +62,9 @@ impl Sample {
         }
     }
 
-    /// Whether the matrix seems to be sparse. That is said once, when there are enough lines.
-    fn is_sparse(&mut self) -> bool {
+    /// Whether it is time to look which entries are zero, because most seem to be. That is said once at most, when
+    /// there are enough lines.
+    fn decide(&mut self) -> bool {
         self.looked_at == SAMPLED
             && !std::mem::replace(&mut self.was_asked, true)
             && self.lines >= LINES_MIN
@@ -119,6 +122,23 @@ impl Groups {
     }
 }
 
+/// A run that tells which entries can be other than zero.
+#[derive(Clone, Copy)]
+struct Look {
+    /// How many lines there are.
+    lines: usize,
+    /// About how many instructions one takes alone.
+    work: u64,
+    /// How many reals derivatives are with respect to.
+    inputs: usize,
+}
+
+/// Whether another run of the function does the same, and there are records that tell.
+fn can_be_looked_at(function: &Function) -> bool {
+    let program = &function.module.program;
+    !program.is_checked() && !program.calls_host()
+}
+
 impl Invocation<'_> {
     /// The Hessian. The run is one of a function with tangents, if there is one; `function` is the one that was asked
     /// for.
@@ -130,13 +150,13 @@ impl Invocation<'_> {
         for (n, axis) in in_order(reals, SAMPLED).enumerate() {
             // The first one is there.
             if n > 0 {
+                let look = if sample.decide() { self.look(function, (n, reals)) } else { None };
                 self.go_on();
-                if sample.is_sparse() {
-                    let work = self.state.earlier.instructions / n as u64;
-                    if let Some(groups) = self.groups(function, args, Lines::OfHessian, work)? {
-                        rows = self.hessian_by_groups(args, &groups)?;
-                        break;
-                    }
+                if let Some(look) = look
+                    && let Some(groups) = self.groups(function, args, Lines::OfHessian, look)?
+                {
+                    rows = self.hessian_by_groups(args, &groups)?;
+                    break;
                 }
                 self.hvp(args, Direction::Axis(axis))?;
             }
@@ -169,18 +189,20 @@ impl Invocation<'_> {
     pub(super) fn jacobian_by_rows(
         mut self,
         args: &[Value],
-        (value, results): (Value, Vec<ResultSlot>),
+        (value, mut results): (Value, Vec<ResultSlot>),
         inputs: usize,
     ) -> Result<Jacobian, RunError> {
         self.room_for_matrix(results.len(), inputs)?;
         let (mut rows, mut sample) = (vec![Vec::new(); results.len()], Sample::of(results.len()));
+        let of_run = self.state.stats().instructions;
         for row in in_order(results.len(), SAMPLED) {
-            if sample.is_sparse() {
+            if sample.decide()
+                && let Some(look) = self.look_at_rows(of_run, (results.len(), inputs))
+            {
                 self.go_on();
-                // A sweep takes about as long as the run.
-                let work = self.state.earlier.instructions;
-                let groups = self.groups(self.function, args, Lines::Rows, work)?;
-                self.record(args)?;
+                let groups = self.groups(self.function, args, Lines::Rows, look)?;
+                // The tape is gone, and slots belong to one.
+                (_, results) = self.record_with_slots(args, Some(results.len()))?;
                 if let Some(groups) = groups {
                     rows = self.rows_by_groups(args, &results, &groups)?;
                     break;
@@ -191,6 +213,21 @@ impl Invocation<'_> {
             rows[row] = self.gradient(args)?;
         }
         Ok(Jacobian { value, rows, stats: self.state.stats() })
+    }
+
+    /// A recorded run, its value, and the slots of the reals in it, which are so many if that is known.
+    pub(super) fn record_with_slots(
+        &mut self,
+        args: &[Value],
+        expected: Option<usize>,
+    ) -> Result<(Value, Vec<ResultSlot>), RunError> {
+        self.record(args)?;
+        let mut reader = self.reader();
+        let value = reader.result(&self.function.interface().result, self.results());
+        let slots = reader.into_slots();
+        let value = value.map_err(|error| self.unreadable(error))?;
+        self.check_reals(slots.len(), expected)?;
+        Ok((value, slots))
     }
 
     fn rows_by_groups(
@@ -230,13 +267,13 @@ impl Invocation<'_> {
         // Without columns there is a value.
         for (n, run) in in_order(inputs.div_ceil(lanes).max(1), SAMPLED / lanes).enumerate() {
             if n > 0 {
+                let look = if sample.decide() { self.look(function, (n * lanes, inputs)) } else { None };
                 self.go_on();
-                if sample.is_sparse() {
-                    let work = self.state.earlier.instructions / (n * lanes) as u64;
-                    if let Some(groups) = self.groups(function, args, Lines::Columns, work)? {
-                        columns = self.columns_by_groups(args, &groups)?;
-                        break;
-                    }
+                if let Some(look) = look
+                    && let Some(groups) = self.groups(function, args, Lines::Columns, look)?
+                {
+                    columns = self.columns_by_groups(args, &groups)?;
+                    break;
                 }
             }
             self.forward_with_tangents(args, Direction::Axis(lanes * run), Mode::PRIMAL)?;
@@ -283,21 +320,43 @@ impl Invocation<'_> {
         Ok(columns)
     }
 
-    /// The groups of lines of the Jacobian or the Hessian of this function that share a product, if they are few. A
-    /// line takes about so many instructions alone. There are none either where a run that tells them takes more memory
-    /// than it may, and where what a run does isn't the program's alone. The run in between has ended when this
+    /// What a look may take after so many of these lines, which are one run each: none if the limits have no room for
+    /// all lines and a look, so that what can be computed line by line still can.
+    fn look(&self, function: &Function, (known, lines): (usize, usize)) -> Option<Look> {
+        let used = self.state.stats();
+        let fits = |used: u64, limit: u64| {
+            let each = u128::from(used.div_ceil(known as u64));
+            each * (lines as u128 + 2) <= u128::from(limit)
+        };
+        let Limits { fuel, allocated_bytes, .. } = *self.limits;
+        let may =
+            can_be_looked_at(function) && fits(used.instructions, fuel) && fits(used.allocated_bytes, allocated_bytes);
+        may.then(|| Look { work: used.instructions / known as u64, lines, inputs: lines })
+    }
+
+    /// The same of rows, which are sweeps of one run that takes so many instructions: a look takes two more runs, one
+    /// of which is the same again.
+    fn look_at_rows(&self, of_run: u64, (lines, inputs): (usize, usize)) -> Option<Look> {
+        let Stats { instructions, allocated_bytes, .. } = self.state.stats();
+        let work = instructions.saturating_sub(of_run) / SAMPLED as u64;
+        let of_sweeps = work.saturating_mul(lines as u64);
+        let may = can_be_looked_at(self.function)
+            && of_sweeps / RUNS_OF_ROWS >= of_run
+            && of_run.saturating_mul(3).saturating_add(of_sweeps) <= self.limits.fuel
+            && allocated_bytes.saturating_mul(3) <= self.limits.allocated_bytes;
+        may.then_some(Look { work, lines, inputs })
+    }
+
+    /// The groups of lines of the Jacobian or the Hessian of this function that share a product, if they are few. There
+    /// are none either where the run that tells them takes more memory than it may. That run has ended when this
     /// returns.
     fn groups(
         &mut self,
         function: &Function,
         args: &[Value],
         lines: Lines,
-        work: u64,
+        look: Look,
     ) -> Result<Option<Groups>, RunError> {
-        let program = &function.module.program;
-        if program.is_checked() || program.calls_host() {
-            return Ok(None);
-        }
         self.kept = None;
         let structured = function.structured();
         let mut run = Invocation {
@@ -312,7 +371,7 @@ impl Invocation<'_> {
             copies_arguments: self.copies_arguments,
             listener: None,
         };
-        let found = run.find_groups(args, lines, work);
+        let found = run.find_groups(args, lines, look);
         self.go_on();
         match found {
             Err(RunError::Trap(trap)) if matches!(trap.kind, TrapKind::Limit(Limit::TapeBytes | Limit::LiveBytes)) => {
@@ -322,19 +381,17 @@ impl Invocation<'_> {
         }
     }
 
-    fn find_groups(&mut self, args: &[Value], lines: Lines, work: u64) -> Result<Option<Groups>, RunError> {
-        let inputs = self.record(args)?;
-        let mut reader = self.reader();
-        let value = reader.result(&self.function.interface().result, self.results());
-        let results = reader.into_slots();
-        value.map_err(|error| self.unreadable(error))?;
+    fn find_groups(&mut self, args: &[Value], lines: Lines, look: Look) -> Result<Option<Groups>, RunError> {
+        let (_, results) = self.record_with_slots(args, None)?;
+        let inputs = look.inputs as u32;
         // If there were more entries, or more in a row whose columns are to be in different groups, it would be of no
         // use to know them, or take too long.
-        let (rows, columns) = (results.len().max(inputs as usize), inputs as usize);
-        let worth = (rows as u64).saturating_mul(work) / ENTRY_WORK;
+        let (rows, columns) = (results.len().max(look.inputs), look.inputs);
+        let worth = (look.lines as u64).saturating_mul(look.work) / ENTRY_WORK;
+        let of_matrix = columns.saturating_mul(rows);
         let room = Room {
-            bytes: self.limits.live_bytes,
-            entries: (columns.saturating_mul(rows) / SPARSE).min(usize::try_from(worth).unwrap_or(usize::MAX)),
+            bytes: self.limits.live_bytes.saturating_sub(8 * of_matrix as u64),
+            entries: (of_matrix / SPARSE).min(usize::try_from(worth).unwrap_or(usize::MAX)),
             in_row: if matches!(lines, Lines::Rows) { usize::MAX } else { columns / SHARED },
         };
         let (program, root) = (&self.function.module.program, self.state.worker.exec.tape.root());
