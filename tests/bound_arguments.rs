@@ -250,9 +250,7 @@ fn tangents_of_what_is_bound_are_within_the_limits_of_the_call() {
     let run = |options: &CallOptions| bound.jvps_of_reals_with(&[Value::Real(2.0)], &direction, options);
     assert_eq!(run(&CallOptions::default()).unwrap().tangents, [[20_000.0]]);
     let mut options = CallOptions::default();
-    let mut limits = Limits::default();
-    limits.live_bytes = 500_000;
-    options.limits = Some(limits);
+    options.limits = Some(Limits { live_bytes: 500_000, ..Limits::default() });
     let error = run(&options).unwrap_err();
     assert!(error.is_trap() && error.to_string().contains("live"), "{error}");
     let mut options = CallOptions::default();
@@ -284,9 +282,7 @@ fn objects_that_are_bound_outlive_evacuations_and_what_was_called_before() {
     let engine = engine(Jit::Always, 3);
     let function = module(&engine, SHAPES).function("garbage").unwrap();
     let mut options = CallOptions::default();
-    let mut limits = Limits::default();
-    limits.live_bytes = 400_000;
-    options.limits = Some(limits);
+    options.limits = Some(Limits { live_bytes: 400_000, ..Limits::default() });
     let is_bound = |n: usize| n != 0;
     let (bound, left, whole) = bind(&function, &args, is_bound);
     let expected = whole.value_and_grad(&args).unwrap();

@@ -52,14 +52,14 @@ fn compare(function: &Function, args: &[Value], what: &str) -> [[Stats; 2]; 2] {
             assert_eq!(bits(&found.gradient), bits(&one.gradient));
             alone = one.stats;
         }
-        return [[found.stats.clone(), alone.clone()], [found.stats, alone]];
+        return [[found.stats, alone]; 2];
     }
     let by_rows = function.jacobian_by(JacobianMode::Reverse, args, &options).unwrap();
     let by_columns = function.jacobian_by(JacobianMode::Forward, args, &options).unwrap();
     for found in [&by_rows.value, &by_columns.value] {
         assert_eq!(bits(std::slice::from_ref(found)), bits(std::slice::from_ref(&value)));
     }
-    let [mut row_stats, mut column_stats] = [stats.clone(), stats];
+    let [mut row_stats, mut column_stats] = [stats; 2];
     let results = std::slice::from_ref(&value);
     for (n, row) in by_rows.rows.iter().enumerate() {
         let one = function.vjp_with(args, &unit(results, n, |_| true)[0], &options).unwrap();
@@ -173,9 +173,7 @@ fn where_there_is_no_memory_to_look_at_a_run_lines_are_computed_one_by_one() {
             let args = args(200);
             let run = |tape_bytes| {
                 let mut options = CallOptions::default();
-                let mut limits = Limits::default();
-                limits.tape_bytes = tape_bytes;
-                options.limits = Some(limits);
+                options.limits = Some(Limits { tape_bytes, ..Limits::default() });
                 let rows = match function.interface().result.is_real() {
                     true => function.hessian_with(&args, &options).map(|found| (found.rows, found.stats)),
                     false => function.jacobian_with(&args, &options).map(|found| (found.rows, found.stats)),

@@ -265,8 +265,8 @@ impl<'a> Invocation<'a> {
         let bottom = worker.bottom();
         // SAFETY: promised by the caller.
         let maker = unsafe { Invocation::maker(self.copies_arguments, &mut worker.exec, mode, account) };
-        // SAFETY: there are stacks, and all arguments have a place there.
         let bound = self.function.bound.as_deref();
+        // SAFETY: there are stacks, and all arguments have a place there.
         Ok(unsafe { ArgumentWriter::new(maker, bottom, mode.is_recording(), bound) })
     }
 
