@@ -189,7 +189,7 @@ impl Function {
     /// The value of a function that returns one real, its gradient and its Hessian. That has a row for each real in
     /// the arguments that derivatives are [with respect to](Function::wrt), in the order in which these stand there; a
     /// row has the shape of the gradient, whose derivative it is. Each row takes as long as a [`Function::hvp`], but
-    /// where the first rows have hardly an entry that isn't zero, one more run is asked which entries can have another
+    /// where some rows have hardly an entry that isn't zero, one more run is asked which entries can have another
     /// value, and rows that have none in common take one product together, with the same bits. The matrix is symmetric
     /// up to rounding, if the gradient is one. It counts towards the limit on live memory, with 8 bytes for each entry.
     ///

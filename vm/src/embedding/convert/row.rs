@@ -25,7 +25,7 @@ pub(super) struct Row<'t> {
 }
 
 /// The cells of a row that are to be written.
-pub(super) type Cells<'a> = std::slice::IterMut<'a, MaybeUninit<u64>>;
+type Cells<'a> = std::slice::IterMut<'a, MaybeUninit<u64>>;
 
 impl<'t> Row<'t> {
     /// The row that values of a type are stored as, if they are.

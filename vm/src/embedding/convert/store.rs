@@ -69,7 +69,8 @@ impl<'a> Store<'a> {
         Ok(())
     }
 
-    /// Appends the registers of an argument that is there for good. It is a constant.
+    /// Appends the registers of an argument that is there for good. It is a constant. Its objects are of another heap:
+    /// objects are made of the registers behind these only.
     pub(super) fn bound(&mut self, Gathered { reals, ints, refs, .. }: &Gathered) {
         self.to.reals.extend_from_slice(reals);
         self.to.words.resize(self.to.reals.len(), Word::default());

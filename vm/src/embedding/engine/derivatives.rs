@@ -290,7 +290,7 @@ impl Function {
 
     /// The function's value, its gradient and its Hessian: a row for each real in the arguments that derivatives are
     /// [with respect to](Function::wrt), in the order in which they stand there. Each row takes as long as a
-    /// [`Function::hvp`], but where the first rows have hardly an entry that isn't zero, one more run is asked which
+    /// [`Function::hvp`], but where some rows have hardly an entry that isn't zero, one more run is asked which
     /// entries can have another value, and rows that have none in common take one product together, with the same bits.
     /// The matrix is symmetric up to rounding, if the gradient is one. It counts towards the limit on live memory, with
     /// 8 bytes for each entry.

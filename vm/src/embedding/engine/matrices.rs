@@ -1,19 +1,20 @@
 //! Whole Jacobians and Hessians, in few products where most of their entries are zero.
 //!
 //! A matrix is computed line by line: by columns, which are products with unit vectors, or by rows. If hardly any entry
-//! of the first lines isn't zero, one more run tells which entries can be other than zero at these arguments
+//! of some lines isn't zero, one more run tells which entries can be other than zero at these arguments
 //! ([`crate::sparsity`]). Then lines that have no place in common are computed together: what flows to an entry of one
 //! of them comes from no other, so that it has the bits that it would have alone.
 
 use super::derivatives::{Direction, LANES};
+use super::sparse::Matrix;
 use super::{Function, Hessian, Invocation, Jacobian, Limits, RunError, Stats};
 use crate::code::Mode;
 use crate::embedding::convert::ResultSlot;
 use crate::embedding::value::Value;
 use crate::running::meter::Watch;
+use crate::sparsity::Room;
 use crate::sparsity::coloring;
 use crate::sparsity::pattern::Pattern;
-use crate::sparsity::{Room, of_hessian, of_jacobian};
 use crate::sweep::Seed;
 use crate::trap::{Limit, TrapKind};
 
@@ -202,7 +203,9 @@ impl Invocation<'_> {
                 self.go_on();
                 let groups = self.groups(self.function, args, Lines::Rows, look)?;
                 // The tape is gone, and slots belong to one.
-                (_, results) = self.record_with_slots(args, Some(results.len()))?;
+                let count = results.len();
+                (_, _, results) = self.record_with_slots(args)?;
+                self.check_reals(results.len(), Some(count))?;
                 if let Some(groups) = groups {
                     rows = self.rows_by_groups(args, &results, &groups)?;
                     break;
@@ -213,21 +216,6 @@ impl Invocation<'_> {
             rows[row] = self.gradient(args)?;
         }
         Ok(Jacobian { value, rows, stats: self.state.stats() })
-    }
-
-    /// A recorded run, its value, and the slots of the reals in it, which are so many if that is known.
-    pub(super) fn record_with_slots(
-        &mut self,
-        args: &[Value],
-        expected: Option<usize>,
-    ) -> Result<(Value, Vec<ResultSlot>), RunError> {
-        self.record(args)?;
-        let mut reader = self.reader();
-        let value = reader.result(&self.function.interface().result, self.results());
-        let slots = reader.into_slots();
-        let value = value.map_err(|error| self.unreadable(error))?;
-        self.check_reals(slots.len(), expected)?;
-        Ok((value, slots))
     }
 
     fn rows_by_groups(
@@ -263,7 +251,7 @@ impl Invocation<'_> {
     /// The same for a run of a function with tangents, if there is one; `function` is the one that was asked for.
     fn columns(mut self, function: &Function, args: &[Value], inputs: usize) -> Result<Jacobian, RunError> {
         let (lanes, mut value, mut outputs) = (self.lanes(), None, None);
-        let (mut columns, mut sample) = (vec![Vec::new(); inputs], Sample::of(inputs));
+        let (mut columns, mut sample) = (Vec::new(), Sample::of(inputs));
         // Without columns there is a value.
         for (n, run) in in_order(inputs.div_ceil(lanes).max(1), SAMPLED / lanes).enumerate() {
             if n > 0 {
@@ -282,6 +270,7 @@ impl Invocation<'_> {
                 let column = self.reals_of_tangent(lane, outputs)?;
                 if outputs.is_none() {
                     self.room_for_matrix(column.len(), inputs)?;
+                    columns = vec![Vec::new(); inputs];
                     outputs = Some(column.len());
                 }
                 // Lanes that are left over don't move.
@@ -382,30 +371,22 @@ impl Invocation<'_> {
     }
 
     fn find_groups(&mut self, args: &[Value], lines: Lines, look: Look) -> Result<Option<Groups>, RunError> {
-        let (_, results) = self.record_with_slots(args, None)?;
-        let inputs = look.inputs as u32;
+        let of = if matches!(lines, Lines::OfHessian) { Matrix::Hessian } else { Matrix::Jacobian };
+        let live_bytes = self.limits.live_bytes;
         // If there were more entries, or more in a row whose columns are to be in different groups, it would be of no
         // use to know them, or take too long.
-        let (rows, columns) = (results.len().max(look.inputs), look.inputs);
-        let worth = (look.lines as u64).saturating_mul(look.work) / ENTRY_WORK;
-        let of_matrix = columns.saturating_mul(rows);
-        let room = Room {
-            bytes: self.limits.live_bytes.saturating_sub(8 * of_matrix as u64),
-            entries: (of_matrix / SPARSE).min(usize::try_from(worth).unwrap_or(usize::MAX)),
-            in_row: if matches!(lines, Lines::Rows) { usize::MAX } else { columns / SHARED },
-        };
-        let (program, root) = (&self.function.module.program, self.state.worker.exec.tape.root());
-        let watch = Watch::of(&self.state.account);
-        // SAFETY: the run has ended; the results are of it.
-        let groups = unsafe {
-            match lines {
-                Lines::OfHessian => of_hessian(program, root, inputs, &results, &room, &watch),
-                Lines::Rows => of_jacobian(program, root, inputs, &results, &room, &watch),
-                Lines::Columns => {
-                    of_jacobian(program, root, inputs, &results, &room, &watch).map(|pattern| pattern.transposed())
-                }
+        let room = |results: usize| {
+            let (rows, columns) = (results.max(look.inputs), look.inputs);
+            let worth = (look.lines as u64).saturating_mul(look.work) / ENTRY_WORK;
+            let of_matrix = columns.saturating_mul(rows);
+            Room {
+                bytes: live_bytes.saturating_sub(8 * of_matrix as u64),
+                entries: (of_matrix / SPARSE).min(usize::try_from(worth).unwrap_or(usize::MAX)),
+                in_row: if matches!(lines, Lines::Rows) { usize::MAX } else { columns / SHARED },
             }
         };
-        groups.and_then(|lines| Groups::of(lines, &watch)).map_err(|kind| self.ended(kind))
+        self.with_pattern(args, of, room, |pattern, watch| {
+            Groups::of(if matches!(lines, Lines::Columns) { pattern.transposed() } else { pattern }, watch)
+        })
     }
 }

@@ -8,6 +8,7 @@ use super::derivatives::Direction;
 use super::error::outside_of_code;
 use super::{CallOptions, Function, Invocation, JacobianMode, Module, RunError};
 use crate::code::Mode;
+use crate::embedding::convert::ResultSlot;
 use crate::embedding::sparse::{
     GaussNewton, HessianSparsity, JacobianSparsity, LagrangianHvp, SparseHessian, SparseJacobian, SparseLagrangian,
     SparseMatrix, SparsityError,
@@ -25,6 +26,14 @@ const TOLERANCE: f64 = 1e-6;
 /// The same relative to the largest of all products, values and gradients, for entries that are the rounded difference
 /// of larger numbers.
 const TOLERANCE_OF_ALL: f64 = 1e-12;
+
+/// What a pattern is of.
+#[derive(Clone, Copy)]
+pub(super) enum Matrix {
+    Jacobian,
+    /// That of the sum of all reals in the value, whatever their weights.
+    Hessian,
+}
 
 impl Function {
     /// Which entries of the Jacobian can be other than zero at these arguments, and which columns or rows can be
@@ -48,18 +57,8 @@ impl Function {
     pub fn jacobian_sparsity_with(&self, args: &[Value], options: &CallOptions) -> Result<JacobianSparsity, RunError> {
         let (function, mut lease) = (self.structured(), self.lease());
         let mut run = Invocation::begin(&function, options, &mut lease);
-        let inputs = run.record(args)?;
-        let mut reader = run.reader();
-        let value = reader.result(&self.interface().result, run.results());
-        let results = reader.into_slots();
-        value.map_err(|error| run.unreadable(error))?;
-        let (program, room) = (&function.module.program, Room::of(run.limits.live_bytes));
-        let root = run.state.worker.exec.tape.root();
-        let watch = Watch::of(&run.state.account);
-        // SAFETY: the run has ended; the results are of it.
-        let pattern = unsafe { of_jacobian(program, root, inputs, &results, &room, &watch) };
-        let sparsity = pattern.and_then(|pattern| JacobianSparsity::new(pattern, &watch));
-        sparsity.map_err(|kind| run.ended(kind))
+        let room = Room::of(run.limits.live_bytes);
+        run.with_pattern(args, Matrix::Jacobian, |_| room, JacobianSparsity::new)
     }
 
     /// The function's value and its Jacobian, with the entries of the sparsity's pattern: those of
@@ -128,18 +127,8 @@ impl Function {
     pub fn lagrangian_sparsity_with(&self, args: &[Value], options: &CallOptions) -> Result<HessianSparsity, RunError> {
         let (function, mut lease) = (self.structured(), self.lease());
         let mut run = Invocation::begin(&function, options, &mut lease);
-        let inputs = run.record(args)?;
-        let mut reader = run.reader();
-        let value = reader.result(&self.interface().result, run.results());
-        let results = reader.into_slots();
-        value.map_err(|error| run.unreadable(error))?;
-        let (program, room) = (&function.module.program, Room::of(run.limits.live_bytes));
-        let root = run.state.worker.exec.tape.root();
-        let watch = Watch::of(&run.state.account);
-        // SAFETY: the run has ended; the results are of it.
-        let pattern = unsafe { of_hessian(program, root, inputs, &results, &room, &watch) };
-        let sparsity = pattern.and_then(|pattern| HessianSparsity::new(pattern, &watch));
-        sparsity.map_err(|kind| run.ended(kind))
+        let room = Room::of(run.limits.live_bytes);
+        run.with_pattern(args, Matrix::Hessian, |_| room, HessianSparsity::new)
     }
 
     /// The function's value, its gradient and its Hessian, with the entries of the sparsity's pattern: those of
@@ -311,16 +300,48 @@ fn check(
 
 impl Invocation<'_> {
     /// Records a run, and says how many reals derivatives are with respect to.
-    pub(super) fn record(&mut self, args: &[Value]) -> Result<u32, RunError> {
+    fn record(&mut self, args: &[Value]) -> Result<usize, RunError> {
         self.write(args, Mode::RECORDING)?;
         let inputs = self.state.worker.exec.tape.slots();
         // SAFETY: the arguments were gathered.
         unsafe { self.execute(Entry::Function(self.function.func), Mode::RECORDING, true) }?;
-        Ok(inputs as u32)
+        Ok(inputs)
+    }
+
+    /// The same with the value of the run, and the slots of the reals in it.
+    pub(super) fn record_with_slots(&mut self, args: &[Value]) -> Result<(usize, Value, Vec<ResultSlot>), RunError> {
+        let inputs = self.record(args)?;
+        let mut reader = self.reader();
+        let value = reader.result(&self.function.interface().result, self.results());
+        let slots = reader.into_slots();
+        Ok((inputs, value.map_err(|error| self.unreadable(error))?, slots))
+    }
+
+    /// Records a run of a [`Function::structured`] function, and does something with the pattern that it tells. `room`
+    /// says how much there is for a value of so many reals.
+    pub(super) fn with_pattern<T>(
+        &mut self,
+        args: &[Value],
+        of: Matrix,
+        room: impl FnOnce(usize) -> Room,
+        then: impl FnOnce(Pattern, &Watch<'_>) -> Result<T, TrapKind>,
+    ) -> Result<T, RunError> {
+        let (inputs, _, results) = self.record_with_slots(args)?;
+        let (inputs, room) = (inputs as u32, room(results.len()));
+        let (program, root) = (&self.function.module.program, self.state.worker.exec.tape.root());
+        let watch = Watch::of(&self.state.account);
+        // SAFETY: the run has ended; the results are of it.
+        let pattern = unsafe {
+            match of {
+                Matrix::Jacobian => of_jacobian(program, root, inputs, &results, &room, &watch),
+                Matrix::Hessian => of_hessian(program, root, inputs, &results, &room, &watch),
+            }
+        };
+        pattern.and_then(|pattern| then(pattern, &watch)).map_err(|kind| self.ended(kind))
     }
 
     /// The error of work on a run that has ended.
-    pub(super) fn ended(&self, kind: TrapKind) -> RunError {
+    fn ended(&self, kind: TrapKind) -> RunError {
         outside_of_code(self.state.account.verdict(kind))
     }
 
@@ -359,12 +380,8 @@ impl Invocation<'_> {
 
     fn compressed_rows(mut self, args: &[Value], sparsity: &JacobianSparsity) -> Result<SparseJacobian, RunError> {
         let (pattern, compression) = (sparsity.pattern(), sparsity.compression());
-        let inputs = self.record(args)? as usize;
+        let (inputs, value, slots) = self.record_with_slots(args)?;
         let result = &self.function.interface().result;
-        let mut reader = self.reader();
-        let value = reader.result(result, self.results());
-        let slots = reader.into_slots();
-        let value = value.map_err(|error| self.unreadable(error))?;
         let (expected, found) = ([pattern.rows(), pattern.columns()], [slots.len(), inputs]);
         if expected != found {
             return Err(wrong_size(expected, found.map(Some)));
