@@ -94,6 +94,28 @@ def nested (n : Int) (m : Int) (x : Real) : Real =
     { k = s.k + 1, l } in
   s.l[0, 0]
 
+def matrices (n : Int) (m : Int) (x : Real) : Real =
+  let (a, k, b) = loop (a, k, b) = (square m x, 0, square (m + 1) x) for i < n do
+    let (here, first) = (a[i % m, 2], a[0, 0]) in
+    ({ a with [i % m, 0] = b[i % m, 1] * x }, k + 1, { b with [i % m, k % 4] = here, [m, 0] = first }) in
+  a[0, 0] + a[1, 1] + b[m, 0] + b[0, 3] + to_real k
+
+def matrices_inside (n : Int) (m : Int) (x : Real) : Real =
+  let s = loop s = { l = square m x, u = square m 1.0 } for i < n do
+    let (l, u) = loop (l, u) = (s.l, s.u) for j < 2 do
+      let half = l[i % m, j] / 2 in
+      ({ l with [i % m, j] = u[j, 0] + x }, { u with [j, 0] = half }) in
+    { l, u = loop u = u for j < 2 do { u with [i % m, 2 + j] = l[i % m, j] } } in
+  sum s.l + sum s.u
+
+def tensors (n : Int) (m : Int) (x : Real) : Real =
+  let cube k = [| x * to_real k for _ < m, _ < 2, _ < 2 |] in
+  let (a, l, b) = loop (a, l, b) = (cube 1, square m x, cube 2) for i < n do
+    let first = a[0, 0, 0] in
+    let l = { l with [i % m, 3] = a[i % m, 1, 0] } in
+    ({ a with [i % m, 0, 1] = l[i % m, 2] }, l, if i % 2 == 0 then b else { b with [i % m, 1, 1] = x * first }) in
+  sum a + sum l + sum b
+
 def list (n : Int) (m : Int) (x : Real) : Real =
   let a = loop a = [| x for _ < m |] for k in [i * i % m for i < n] do { a with [k] = a[k] + x } in
   a[0] + a[1]
@@ -111,7 +133,8 @@ def recursive (n : Int) (m : Int) (x : Real) : Real =
 
 #[test]
 fn rounds_change_arrays_where_they_are() {
-    let names = "two record either swaps heap thomas start named chosen last nested list list_of_two recursive";
+    let names = "two record either swaps heap thomas start named chosen last nested matrices matrices_inside tensors \
+                 list list_of_two recursive";
     for name in names.split(' ') {
         for jit in [Jit::Off, Jit::Always] {
             let f = function(CHANGES, name, jit);

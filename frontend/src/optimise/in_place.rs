@@ -385,7 +385,7 @@ impl<'w> Walker<'w> {
     fn hands_on_one(&mut self, parts: &[ExprId], at: usize) -> Walk {
         let (threaded, within) = self.part(parts, at).ok_or(Refused)?;
         // A name is nothing that is evaluated: what stands behind it may still read the version.
-        let is_name = matches!(self.body.exprs[threaded].kind, ExprKind::Var(_));
+        let is_name = self.names(threaded);
         for &part in parts {
             match part == threaded {
                 true if is_name => {}
@@ -394,6 +394,17 @@ impl<'w> Walker<'w> {
             }
         }
         if is_name { self.hands_on(threaded, within) } else { Ok(()) }
+    }
+
+    /// Whether an expression names values, such as the parts of a matrix, and computes none.
+    fn names(&self, expr: ExprId) -> bool {
+        let is_atom = |expr: ExprId| {
+            matches!(self.body.exprs[expr].kind, ExprKind::Var(_) | ExprKind::Int(_) | ExprKind::Real(_))
+        };
+        match &self.body.exprs[expr].kind {
+            ExprKind::Values(parts) => parts.iter().all(|&part| is_atom(part)),
+            _ => is_atom(expr),
+        }
     }
 
     /// One of several, to each of which the newest version comes.

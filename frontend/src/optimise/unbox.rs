@@ -3,7 +3,8 @@
 //! place (`in_place.rs`). So are those that a `let` names between one loop and the next, if they are made there.
 
 use crate::core::{
-    Atom, Binding, Body, Expr, ExprId, ExprKind, Field, Function, Loop, Origin, Repeat, TypeList, TypeLists, Var,
+    Atom, Binding, Body, Expr, ExprId, ExprKind, Field, Function, Iteration, Loop, Origin, Repeat, TypeList, TypeLists,
+    Var,
 };
 use crate::hash::{HashMap, HashSet};
 use crate::limits::Meter;
@@ -71,7 +72,9 @@ impl Unboxer<'_> {
             ExprKind::Loop(repeat) => {
                 let is_made = |at| self.makes(repeat.body, at);
                 let found = self.objects(&repeat.vars, is_made);
-                found.into_iter().for_each(|at| self.accumulator(expr, at));
+                if !found.is_empty() {
+                    self.accumulators(expr, &found);
+                }
             }
             ExprKind::Repeat(repeat) if !repeat.builds => {
                 let is_made = |at| self.jumps_make(repeat, at);
@@ -202,30 +205,40 @@ impl Unboxer<'_> {
         None
     }
 
-    /// Takes a loop's accumulator apart.
-    fn accumulator(&mut self, expr: ExprId, at: usize) {
+    /// Takes accumulators of a loop apart, the last one first.
+    fn accumulators(&mut self, expr: ExprId, found: &[usize]) {
         let node = self.body.exprs[expr].clone();
         let (ExprKind::Loop(repeat), origin) = (node.kind, node.origin) else { return };
-        let Some(parts) = self.parts(repeat.vars[at]) else { return };
-        let ty = parts.ty;
         let Loop { vars, init, iteration, body } = *repeat;
-        self.spread(init, at, &parts);
-        self.spread(body, at, &parts);
-        // What reads the accumulator as a whole makes it anew.
-        self.reads(body, &parts);
-        if let crate::core::Iteration::While(cond) = iteration {
-            self.reads(cond, &parts);
-        }
         let mut new_vars = vars.to_vec();
-        new_vars.splice(at..=at, parts.vars.iter().copied());
+        let mut apart: HashMap<usize, Parts> = HashMap::default();
+        for &at in found {
+            let Some(parts) = self.parts(vars[at]) else { continue };
+            self.spread(init, at, &parts);
+            self.spread(body, at, &parts);
+            // What reads the accumulator as a whole makes it anew.
+            self.reads(body, &parts);
+            if let Iteration::While(cond) = iteration {
+                self.reads(cond, &parts);
+            }
+            new_vars.splice(at..=at, parts.vars.iter().copied());
+            apart.insert(at, parts);
+        }
         let new_types: Vec<ValueType> = new_vars.iter().map(|&var| self.body.vars[var]).collect();
         let repeat = Loop { vars: new_vars.into(), init, iteration, body };
         let value = self.make(ExprKind::Loop(Box::new(repeat)), &new_types, origin);
         let results: List<Var> = new_types.iter().map(|&ty| self.body.vars.push(ty)).collect();
-        let mut given: Vec<ExprId> = results.iter().map(|&var| self.var(var, origin)).collect();
-        let fields: List<ExprId> = given.drain(at..at + parts.types.len()).collect();
-        let object = self.make(ExprKind::Construct(0, fields), &[ty], origin);
-        given.insert(at, object);
+        let mut rest = results.iter().map(|&var| self.var(var, origin)).collect::<Vec<_>>().into_iter();
+        let mut given = Vec::with_capacity(vars.len());
+        for at in 0..vars.len() {
+            match apart.get(&at) {
+                Some(parts) => {
+                    let fields: List<ExprId> = rest.by_ref().take(parts.types.len()).collect();
+                    given.push(self.make(ExprKind::Construct(0, fields), &[parts.ty], origin));
+                }
+                None => given.extend(rest.next()),
+            }
+        }
         let binding = Binding { vars: results, value };
         let old_types = self.lists.get(node.types).to_vec();
         let value = match given[..] {
