@@ -34,11 +34,20 @@ fn instruction(rng: &mut Rng, label: usize) -> String {
         72..74 => format!("iconst {i}, {}", rng.usize(..4)),
         74..76 => format!("ixor {i}, {j}, {k}"),
         76..84 => format!("elem {d}, p0, {i}"),
-        84..88 => format!("row i4, p0, {i}, 2\n elem {d}, p0, i4\n iadd i5, i4, i6\n elem {a}, p0, i5"),
+        84..86 => format!("row i4, p0, {i}, 2\n elem {d}, p0, i4\n iadd i5, i4, i6\n elem {a}, p0, i5"),
+        // Elements of another array that belong to an element of a row, as tangents in several directions do.
+        86..88 => {
+            let of = rng.choice(["i4", "i5"]).expect("there are some");
+            format!(
+                "row i8, p1, {i}, 6\n row i4, p0, {i}, 2\n iadd i5, i4, i6\n row i8, p1, {of}, 3
+                 elem r5, p1, i8\n iadd i9, i8, i6\n elem r6, p1, i9\n iadd i9, i9, i6\n elem r7, p1, i9
+                 smul r5, r5, {b}\n smul r6, r6, {b}\n smul r7, r7, {b}\n add r0, r0, r5\n add r1, r1, r6"
+            )
+        }
         88..90 => format!("elem {d}, p0, i5"),
-        90..93 => format!("field {d}, p1, 0\n ifield {i}, p1, 1"),
+        90..93 => format!("field {d}, p2, 0\n ifield {i}, p2, 1"),
         93..94 => format!("len i7, p0\n to_real {d}, i7"),
-        94..96 => format!("struct_new p1 ({a}, {i}, p0)"),
+        94..96 => format!("struct_new p2 ({a}, {i}, p0)"),
         96..98 => format!("jump l{label}\n l{label}:"),
         _ => format!("branch {i}, l{label}, m{label}\n l{label}:\n smul {d}, {a}, {b}\n m{label}:"),
     }
@@ -53,9 +62,9 @@ fn function(rng: &mut Rng) -> String {
     let mut code = format!(
         "type t0 = array real
         type t1 = struct {{ real, int, t0 }}
-        func f0 \"f\" (t0, {bank}, int) -> ({bank})
-         export (xs : Array Real @ t0, {params}, n : Int) -> ({types})
-         regs {REALS} real, 8 int, t0, t1 {{
+        func f0 \"f\" (t0, {bank}, int, t0) -> ({bank})
+         export (xs : Array Real @ t0, {params}, n : Int, ys : Array Real @ t0) -> ({types})
+         regs {REALS} real, 10 int, t0, t0, t1 {{
          iconst i1, 1
          iconst i2, 2
          iconst i3, 3
@@ -63,7 +72,7 @@ fn function(rng: &mut Rng) -> String {
          row i4, p0, i0, 2
          iadd i5, i4, i6
          iconst i7, 0
-         struct_new p1 (r0, i0, p0)\n"
+         struct_new p2 (r0, i0, p0)\n"
     );
     for label in 0..rng.usize(4..120) {
         let _ = writeln!(code, " {}", instruction(rng, label));
@@ -76,6 +85,14 @@ fn number(rng: &mut Rng, rare: usize) -> f64 {
         0 => rng.choice([f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1e300]).expect("there are some"),
         n if n < 2 * rare => rng.choice([0.0, -0.0, 1.0]).expect("there are some"),
         _ => rng.f64() - 0.5,
+    }
+}
+
+fn each_real(value: &mut Value, visit: &mut impl FnMut(&mut f64)) {
+    match value {
+        Value::Real(x) => visit(x),
+        Value::Reals(xs) => xs.iter_mut().for_each(visit),
+        _ => {}
     }
 }
 
@@ -102,13 +119,25 @@ fn random_stretches_give_the_same_bits_in_native_code() {
             let mut args = vec![Value::Reals((0..ELEMENTS).map(|_| number(&mut rng, rare)).collect())];
             args.extend((0..REALS).map(|_| Value::Real(number(&mut rng, rare))));
             args.push(Value::Int(rng.i64(0..4)));
-            // What derivatives of it are doesn't matter, but that they are the same.
+            args.push(Value::Reals((0..3 * ELEMENTS).map(|_| number(&mut rng, rare)).collect()));
+            // What derivatives of it are doesn't matter, but that they are the same, alone and side by side.
+            let mut other = args.clone();
+            other.iter_mut().for_each(|value| each_real(value, &mut |x| *x = number(&mut rng, rare)));
+            let directions = [&args, &other, &args, &other, &other].map(|values| {
+                values.iter().map(|value| if let Value::Int(_) = value { Value::Null } else { value.clone() }).collect()
+            });
             let [interpreted, native] = modules.each_ref().map(|module| {
                 let function = module.function("f").expect("it is exported");
                 let value = function.call(&args).unwrap_or_else(|error| panic!("{error}\n{code}"));
-                let directions = [&args[..args.len() - 1], &[Value::Null]].concat();
-                let (_, tangent) = function.jvp(&args, &directions).unwrap_or_else(|error| panic!("{error}\n{code}"));
-                format!("{value:?} {tangent:?}")
+                let alone = |tangents: &Vec<Value>| {
+                    function.jvp(&args, tangents).unwrap_or_else(|error| panic!("{error}\n{code}")).1
+                };
+                let tangents: Vec<Value> = directions[..2].iter().map(alone).collect();
+                let (_, together) = function.jvps(&args, &directions).unwrap_or_else(|error| panic!("{error}\n{code}"));
+                for (n, tangent) in [0, 1, 0, 1, 1].into_iter().zip(together) {
+                    assert_eq!(format!("{tangent:?}"), format!("{:?}", tangents[n]), "{seed}: {args:?}\n{code}");
+                }
+                format!("{value:?} {tangents:?}")
             });
             assert_eq!(native, interpreted, "{seed}: {args:?}\n{code}");
             finite += usize::from(!native.contains("NaN"));

@@ -6,12 +6,12 @@
 //! Arrays may be one, and they may share elements, if one was made of the other's.
 
 use crate::emit::Emit;
-use crate::lenient::{Leniency, branch_on_nan, pure};
+use crate::lenient::{Leniency, branch_on_nan, branch_on_nan_in_vectors, pure};
 use crate::linear::{Linear, Linears};
 use crate::segment::Registers;
 use crate::vectors::{Both, Lanes, MACHINE_HAS_VECTORS, Way, is_for_vectors, load, splat};
-use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
-use cranelift_codegen::ir::types::{F64X2, I8, I32};
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::{F64X2, I8};
 use cranelift_codegen::ir::{Block, InstBuilder, Value};
 use dualvm_vm::isa::{Bank, Op, Reg};
 use dualvm_vm::native::{Inst, Numbers, Pure, Stream};
@@ -412,11 +412,7 @@ fn branch_if_nan(emit: &mut Emit<'_>, lanes: &mut Lanes, tests: &[Vec<Both>; 2],
         }
     }
     branch_on_nan(emit, &scalars, target);
-    for pair in vectors.chunks(2) {
-        let nan = emit.b.ins().fcmp(FloatCC::Unordered, pair[0], pair[pair.len() - 1]);
-        let any = emit.b.ins().vhigh_bits(I32, nan);
-        emit.branch_away(any, target);
-    }
+    branch_on_nan_in_vectors(emit, &vectors, target);
 }
 
 /// What two rounds have saved, which ends so many bytes before an address for the first one, and what registers it goes

@@ -104,7 +104,8 @@ impl<'a> Emit<'a> {
 
     /// A vector of two reals.
     pub(crate) fn vector(&mut self, [low, high]: [Value; 2]) -> Value {
-        let vector = self.b.ins().scalar_to_vector(F64X2, low);
+        // To clear the high lane, as for a vector of one number, would be an instruction more.
+        let vector = self.b.ins().splat(F64X2, low);
         self.b.ins().insertlane(vector, high, 1)
     }
 

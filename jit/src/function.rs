@@ -24,6 +24,7 @@ mod references;
 mod regions;
 mod rows;
 mod stretches;
+mod superwords;
 mod texts;
 mod tight;
 

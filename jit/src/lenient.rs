@@ -7,6 +7,7 @@
 use crate::deferred::rarely_read;
 use crate::emit::Emit;
 use cranelift_codegen::ir::condcodes::FloatCC;
+use cranelift_codegen::ir::types::I32;
 use cranelift_codegen::ir::{Block, InstBuilder, Value};
 use dualvm_vm::isa::{Bank, Op, Reg};
 use dualvm_vm::native::{Inst, Pure, ScalarInst, Stream};
@@ -196,9 +197,23 @@ impl Values {
 pub(crate) fn branch_on_nan(emit: &mut Emit<'_>, values: &[Value], target: Block) {
     // One comparison finds a NaN in either of two.
     for pair in values.chunks(2) {
-        let nan = emit.b.ins().fcmp(FloatCC::Unordered, pair[0], pair[pair.len() - 1]);
+        let nan = is_nan_in(emit, pair);
         emit.branch_away(nan, target);
     }
+}
+
+/// Goes to a block if there is NaN in one of the vectors.
+pub(crate) fn branch_on_nan_in_vectors(emit: &mut Emit<'_>, vectors: &[Value], target: Block) {
+    let masks: Vec<Value> = vectors.chunks(2).map(|pair| is_nan_in(emit, pair)).collect();
+    if let Some(mask) = masks.into_iter().reduce(|mask, other| emit.b.ins().bor(mask, other)) {
+        let any = emit.b.ins().vhigh_bits(I32, mask);
+        emit.branch_away(any, target);
+    }
+}
+
+/// Whether one of a value or two is NaN; for vectors by lane.
+fn is_nan_in(emit: &mut Emit<'_>, values: &[Value]) -> Value {
+    emit.b.ins().fcmp(FloatCC::Unordered, values[0], values[values.len() - 1])
 }
 
 #[cfg(test)]

@@ -140,8 +140,9 @@ pub(crate) struct Directions {
 }
 
 /// A module in which a function, and what it calls, has a function with tangents, and the number of that: it takes and
-/// gives what a `jvp` of the function does, but the tangents of several directions one after the other. `None` if there
-/// is no such function. The module must have been expanded before; functions that aren't reached are gone, but for
+/// gives what a `jvp` of the function does, but the tangents of several directions one after the other; of these, an array
+/// of reals is the same one in each, with the tangents of all directions for an element side by side. `None` if there is
+/// no such function. The module must have been expanded before; functions that aren't reached are gone, but for
 /// their types.
 pub(crate) fn with_tangents(def: &ModuleDef, directions: &Directions) -> Option<(Expanded, FuncId)> {
     let mut expansion = Expansion::of(def);
@@ -462,7 +463,7 @@ impl<'a> Expansion<'a> {
         };
         let body = self.bodies.get(&signature.func).and_then(Option::as_ref).map_or(&callee.body, |(body, _)| body);
         let registers = body.reals as usize + body.ints as usize + body.refs.len();
-        let layout = signature.layout(callee);
+        let layout = signature.layout(callee, &self.types);
         let params: Vec<ValueType> = layout.iter().map(|param| callee.params[param.parameter()]).collect();
         let results = signature.results(callee, &self.types);
         if body.computing(0..body.code.len() as u32) > TANGENT_CALLEE_MAX

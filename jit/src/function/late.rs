@@ -29,6 +29,14 @@ impl LateLoads {
         self.places[usize::from(register)]
     }
 
+    /// Whether a register's number stands right behind another's, and both have waited.
+    pub(super) fn are_adjacent(&self, first: u16, second: u16) -> bool {
+        match [first, second].map(|register| self.place(register)) {
+            [Some((place, at)), Some((other, other_at))] => place == other && at + 8 == other_at,
+            _ => false,
+        }
+    }
+
     /// Something else is written to a register.
     pub(super) fn forget(&mut self, register: u16) {
         self.places[usize::from(register)] = None;

@@ -17,6 +17,15 @@ use std::collections::HashMap;
 /// 2¹⁶ elements.
 const INDEX_OUTSIDE: i64 = 1 << 46;
 
+/// Which row of an array.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Row {
+    /// Its number is this, and so many more.
+    index: Value,
+    by: i64,
+    width: i64,
+}
+
 /// A place in a row.
 #[derive(Clone, Copy, Debug)]
 struct Place {
@@ -28,12 +37,23 @@ struct Place {
     offset: i64,
     /// How many elements of the row there are from here on.
     left: i64,
+    row: Row,
+}
+
+/// A row that an array is known to have.
+#[derive(Clone, Copy, Debug)]
+struct Checked {
+    array: u16,
+    row: Row,
+    /// As for a place.
+    from: Value,
 }
 
 /// The places that are known.
 #[derive(Default, Debug)]
 pub(super) struct Rows {
     places: Vec<Place>,
+    checked: Vec<Checked>,
     /// Arrays, each with one that is as long: what is inside of the one is inside of the other.
     as_long: Vec<[u16; 2]>,
     /// The addresses that have been computed, by where an array's elements are counted from, and place.
@@ -47,6 +67,7 @@ const KNOWN_MAX: usize = 256;
 impl Rows {
     pub(super) fn forget(&mut self) {
         self.places.clear();
+        self.checked.clear();
         self.as_long.clear();
         self.addresses.clear();
     }
@@ -63,6 +84,17 @@ impl Rows {
         self.places.extend(places.into_iter().take(room));
     }
 
+    /// The elements of an array that belong to one of another array's, whose place is in a register: to each of these
+    /// so many. That is known where both arrays were checked for the same row.
+    fn of_element(&self, register: u16, array: u16, width: i64) -> Option<(Value, i64)> {
+        self.places.iter().filter(|place| place.register == register).find_map(|place| {
+            let row = Row { width: place.row.width * width, ..place.row };
+            let checked = self.checked.iter().find(|checked| (checked.array, checked.row) == (array, row))?;
+            let element = place.row.width - place.left;
+            Some((checked.from, row.by * row.width + element * width))
+        })
+    }
+
     fn of(&self, register: u16, array: u16) -> Option<Place> {
         let inside_of =
             |array: u16| self.places.iter().copied().find(|place| (place.register, place.array) == (register, array));
@@ -75,11 +107,15 @@ impl Function<'_, '_> {
     /// The place of a row's first element. Stops if the array doesn't have the row.
     pub(super) fn row(&mut self, dst: IntReg, array: RefReg, index: IntReg, width: u32) {
         let width = i64::from(width);
-        // In the rounds of a group the index is inside, and places are counted from that of the first round.
-        let (from, offset) = match self.near_first(index.0) {
-            Some((first, by)) => (self.emit.b.ins().imul_imm_s(first, width), by * width),
-            None => {
-                let (index, len) = (self.int(index.0), self.len(array.0));
+        let near = self.near_first(index.0);
+        let (number, by) = near.unwrap_or_else(|| (self.int(index.0), 0));
+        let row = Row { index: number, by, width };
+        let (from, offset) = match (self.rows.of_element(index.0, array.0, width), near) {
+            (Some(place), _) => place,
+            // In the rounds of a group the index is inside, and places are counted from that of the first round.
+            (None, Some((first, by))) => (self.emit.b.ins().imul_imm_s(first, width), by * width),
+            (None, None) => {
+                let (index, len) = (number, self.len(array.0));
                 let outside = self.emit.int(INDEX_OUTSIDE);
                 let low = self.emit.b.ins().umin(index, outside);
                 let from = self.emit.b.ins().imul_imm_s(low, width);
@@ -94,7 +130,10 @@ impl Function<'_, '_> {
         };
         let place = self.emit.b.ins().iadd_imm_s(from, offset);
         self.set_int(dst.0, place);
-        self.rows.add([Place { register: dst.0, array: array.0, from, offset, left: width }]);
+        if offset == by * width && self.rows.checked.len() < KNOWN_MAX {
+            self.rows.checked.push(Checked { array: array.0, row, from });
+        }
+        self.rows.add([Place { register: dst.0, array: array.0, from, offset, left: width, row }]);
     }
 
     /// Where an element stands that is known to be inside: address and offset.
@@ -110,7 +149,7 @@ impl Function<'_, '_> {
 
     /// Notes what an instruction does to the places that are known, before it is written.
     pub(super) fn follow_rows(&mut self, inst: &Inst) {
-        if self.rows.places.is_empty() && self.rows.as_long.is_empty() {
+        if self.rows.places.is_empty() && self.rows.checked.is_empty() && self.rows.as_long.is_empty() {
             return;
         }
         let next: Vec<Place> = match *inst {
@@ -135,11 +174,12 @@ impl Function<'_, '_> {
             }
             _ => Vec::new(),
         };
-        let Rows { places, as_long, .. } = &mut self.rows;
+        let Rows { places, checked, as_long, .. } = &mut self.rows;
         inst.for_each_reg(self.stream, |reg, def| {
             if def {
                 if reg.bank == Bank::Ref {
                     as_long.retain(|pair| !pair.contains(&reg.index));
+                    checked.retain(|checked| checked.array != reg.index);
                 }
                 places.retain(|place| match reg.bank {
                     Bank::Int => place.register != reg.index,

@@ -6,8 +6,9 @@
 
 use super::late::may_wait;
 use super::liveness::Liveness;
+use super::superwords::{Pairs, Written};
 use super::{Function, cell};
-use crate::lenient::{Leniency, branch_on_nan, pure};
+use crate::lenient::{Leniency, branch_on_nan, branch_on_nan_in_vectors, pure};
 use cranelift_codegen::ir::types::{F64, I32, I64};
 use cranelift_codegen::ir::{InstBuilder, StackSlotData, StackSlotKind, Value};
 use dualvm_vm::isa::{Bank, Op, Reg};
@@ -33,6 +34,8 @@ pub(crate) struct Stretch {
     /// These instructions, and how they are written.
     pub(crate) arithmetic: Vec<Inst>,
     pub(crate) leniency: Leniency,
+    /// The real registers that they write and that are read later.
+    live: Vec<u16>,
     /// The real registers in which they leave numbers for later that depend on products which become plain ones.
     doubtful: Vec<u16>,
     /// Which of all instructions are to be computed again for these, where one is NaN.
@@ -79,6 +82,7 @@ pub(crate) fn stretch(
         return Err(len);
     }
     let doubtful = doubtful(stream, &arithmetic, &leniency.products);
+    let live = results.clone();
     results.retain(|register| doubtful.contains(register));
 
     let mut wanted: BTreeSet<Reg> = results.iter().map(|&register| Reg::real(register)).collect();
@@ -90,7 +94,7 @@ pub(crate) fn stretch(
         }
     }
     let inputs = wanted.into_iter().collect();
-    Ok(Stretch { len, waits, arithmetic, leniency, doubtful: results, again, inputs })
+    Ok(Stretch { len, waits, arithmetic, leniency, live, doubtful: results, again, inputs })
 }
 
 /// The real registers that hold something in the end that depends on a lenient product.
@@ -197,22 +201,33 @@ impl Function<'_, '_> {
     fn arithmetic(&mut self, first: Position, stretch: &Stretch) {
         let Stretch { arithmetic, leniency, inputs, .. } = stretch;
         let inputs: Vec<(Reg, Input)> = inputs.iter().map(|&reg| (reg, self.input(reg))).collect();
-        for (inst, &lenient) in arithmetic.iter().zip(&leniency.products) {
-            match pure(inst) {
-                Pure::Scalar(scalar) if lenient => {
+        let are_adjacent = |first: u16, second: u16| self.late.are_adjacent(first, second);
+        let pairs = Pairs::new((arithmetic, &leniency.products), &stretch.live, &self.constants, are_adjacent);
+        let mut written = Written::default();
+        for (n, (inst, &lenient)) in arithmetic.iter().zip(&leniency.products).enumerate() {
+            let pure = pure(inst);
+            let paired = pairs.as_ref().and_then(|pairs| self.paired(pairs, &mut written, n));
+            match (pure, paired) {
+                (Pure::Scalar(scalar), Some(value)) => self.set_real(scalar.dst.index, value),
+                (Pure::Scalar(scalar), None) if lenient => {
                     let args: Vec<Value> = scalar.args().iter().map(|reg| self.real(reg.index)).collect();
                     let product = self.emit.scalar(Op::Mul, &args);
                     self.set_real(scalar.dst.index, product);
                 }
-                pure => self.pure(pure),
+                _ => self.pure(pure),
+            }
+            if let (Some(result), Some(_)) = (inst.pure_result().filter(|reg| reg.bank == Bank::Real), &pairs) {
+                let value = self.real(result.index);
+                written.result(n, value);
             }
         }
         if leniency.tests.is_empty() {
             return;
         }
-        let tests: Vec<Value> = leniency.tests.iter().map(|&register| self.real(register)).collect();
+        let [vectors, numbers] = self.tested(pairs.as_ref(), &written, &leniency.tests);
         let (exact, done) = (self.emit.cold_block(), self.emit.next_block());
-        branch_on_nan(self.emit, &tests, exact);
+        branch_on_nan_in_vectors(self.emit, &vectors, exact);
+        branch_on_nan(self.emit, &numbers, exact);
         self.emit.b.ins().jump(done, &[]);
         self.emit.enter(exact);
         let cells = self.cells();

@@ -12,6 +12,7 @@
 
 mod calls;
 mod given;
+mod interleaved;
 mod objects;
 mod scalars;
 mod varied;
@@ -73,7 +74,9 @@ pub(super) fn write_function(
             && signature.varied[parameter]
         {
             let (ty, own, _) = params[parameter];
-            forward.give_tangent(lane, ty, own, tangent);
+            if forward.is_in_lane(lane, own) {
+                forward.give_tangent(lane, ty, own, tangent);
+            }
         }
     }
     forward.run()
@@ -197,7 +200,7 @@ impl<'w, 's> Forward<'w, 's> {
             let tangent = constant.map_or(Tangent::Register(tangent.index), Tangent::Constant);
             self.begin_real(lane, own.index, (!is_zero).then_some(tangent));
         } else if self.site.types.hold_reals(ty) {
-            self.state.refs.insert((lane, own.index), tangent.index);
+            self.note_tangent(lane, own, tangent.index);
             self.activity.varied_in[0].refs.insert(own.index);
             if !self.written.contains(&own) {
                 self.tangents.insert((lane, own), tangent.index);
@@ -308,11 +311,14 @@ impl<'w, 's> Forward<'w, 's> {
                 self.state.reals.insert((lane, reg), Tangent::Register(to));
             }
             for reg in varied.refs(self.site.body) {
+                if !self.is_in_lane(lane, Reg::reference(reg)) {
+                    continue;
+                }
                 let to = self.tangent(lane, Reg::reference(reg))?;
                 // An object of zeros would have to be made here.
                 let from = self.object_of(lane, reg)?;
                 self.writer.copy(&[Copy::value(Reg::reference(to), Reg::reference(from))])?;
-                self.state.refs.insert((lane, reg), to);
+                self.note_tangent(lane, Reg::reference(reg), to);
             }
         }
         Ok(())
@@ -349,6 +355,7 @@ impl<'w, 's> Forward<'w, 's> {
 
     /// The caller's register for the tangent of one of the function.
     fn tangent(&mut self, lane: usize, reg: Reg) -> Result<u16, Declined> {
+        let lane = if self.is_interleaved(reg) { 0 } else { lane };
         if let Some(&register) = self.tangents.get(&(lane, reg)) {
             return Ok(register);
         }

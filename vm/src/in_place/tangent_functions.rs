@@ -23,20 +23,26 @@ pub(super) struct Signature {
     pub(super) captures: usize,
     /// The parameters that vary. There are tangents of these.
     pub(super) varied: Box<[bool]>,
+    /// If they are several, the tangents of an array of reals are one array in all of them: those of its first element,
+    /// lane by lane, then those of the next. So what lanes do alike is done to what stands side by side.
     pub(super) lanes: usize,
     /// Whether there are tangents of all that isn't an integer, as operators take and give them. What doesn't vary is
-    /// not looked at; an object of no reals is its own tangent.
+    /// not looked at; an object of no reals is its own tangent. What all lanes have in common is taken and given once
+    /// for each.
     pub(super) whole: bool,
 }
 
 impl Signature {
     /// What the parameters are.
-    pub(super) fn layout(&self, function: &Function) -> Vec<Param> {
+    pub(super) fn layout(&self, function: &Function, types: &Types) -> Vec<Param> {
         let mut layout = Vec::new();
         for group in [0..self.captures, self.captures..function.params.len()] {
             layout.extend(group.clone().map(Param::Value));
             for lane in 0..self.lanes {
-                let taken = |&n: &usize| self.varied[n] || self.whole && function.params[n] != ValueType::Int;
+                let taken = |&n: &usize| {
+                    let ty = function.params[n];
+                    (self.varied[n] || self.whole && ty != ValueType::Int) && self.is_in_lane(lane, ty, types)
+                };
                 layout.extend(group.clone().filter(taken).map(|parameter| Param::Tangent { parameter, lane }));
             }
         }
@@ -45,11 +51,17 @@ impl Signature {
 
     /// The types of the results.
     pub(super) fn results(&self, function: &Function, types: &Types) -> Vec<ValueType> {
-        let given = |ty: &ValueType| self.gives(*ty, types);
-        let tangents: Vec<ValueType> = function.results.iter().copied().filter(given).collect();
         let mut all = function.results.clone();
-        (0..self.lanes).for_each(|_| all.extend_from_slice(&tangents));
+        for lane in 0..self.lanes {
+            let given = |&ty: &ValueType| self.gives(ty, types) && self.is_in_lane(lane, ty, types);
+            all.extend(function.results.iter().copied().filter(given));
+        }
         all
+    }
+
+    /// Whether a lane has a tangent of this type: one that is for all of them is with those of the first.
+    fn is_in_lane(&self, lane: usize, ty: ValueType, types: &Types) -> bool {
+        lane == 0 || self.whole || !types.is_array_of_reals(ty)
     }
 
     /// Whether there are tangents of a result of this type.
@@ -78,39 +90,26 @@ impl Param {
     }
 }
 
-/// Which types of a module hold reals, so that there are tangents of them.
-pub(super) struct Types(Vec<bool>);
+/// What types of a module are made of.
+pub(super) struct Types {
+    /// Those that hold reals, so that there are tangents of them.
+    hold_reals: Vec<bool>,
+    /// Arrays of reals, and builders of such.
+    arrays: HashSet<TypeId>,
+}
 
 impl Types {
     pub(super) fn of(module: &ModuleDef) -> Types {
-        let mut types = Types(vec![false; module.types.len()]);
-        let mut used_by = vec![Vec::new(); module.types.len()];
-        let mut found = Vec::new();
-        for (index, def) in module.types.iter().enumerate() {
-            let mut holds = false;
-            let part = |ty: ValueType| match ty {
-                ValueType::Real => holds = true,
-                ValueType::Int => {}
-                ValueType::Ref(id) => used_by[id.index()].push(index),
-            };
-            match def {
-                // Nobody knows what it has captured.
-                TypeDef::Closure { .. } => holds = true,
-                def => def.parts().for_each(part),
-            }
-            if holds {
-                types.0[index] = true;
-                found.push(index);
-            }
+        // Nobody knows what a closure has captured.
+        let is_closure = |def: &TypeDef| matches!(def, TypeDef::Closure { .. });
+        let holds_real = |def: &TypeDef| is_closure(def) || def.parts().any(|part| part == ValueType::Real);
+        let is_array =
+            |def: &TypeDef| matches!(def, TypeDef::Array(ValueType::Real) | TypeDef::Builder(ValueType::Real));
+        let arrays = module.types.iter().enumerate().filter(|(_, def)| is_array(def));
+        Types {
+            hold_reals: leading_to(module, holds_real),
+            arrays: arrays.map(|(index, _)| TypeId(index as u32)).collect(),
         }
-        while let Some(index) = found.pop() {
-            for user in std::mem::take(&mut used_by[index]) {
-                if !std::mem::replace(&mut types.0[user], true) {
-                    found.push(user);
-                }
-            }
-        }
-        types
     }
 
     /// Whether values of this type are reals, or objects that may hold some or lead to some.
@@ -124,8 +123,39 @@ impl Types {
 
     /// Builders that are added hold reals.
     pub(super) fn object_holds_reals(&self, id: TypeId) -> bool {
-        self.0.get(id.index()).copied().unwrap_or(true)
+        self.hold_reals.get(id.index()).copied().unwrap_or(true)
     }
+
+    /// Whether values of this type are arrays of reals, or become one.
+    pub(super) fn is_array_of_reals(&self, ty: ValueType) -> bool {
+        matches!(ty, ValueType::Ref(id) if self.arrays.contains(&id))
+    }
+}
+
+/// For each type of a module, whether it is one of these or leads to one.
+fn leading_to(module: &ModuleDef, is_one: impl Fn(&TypeDef) -> bool) -> Vec<bool> {
+    let mut leads = vec![false; module.types.len()];
+    let mut used_by = vec![Vec::new(); module.types.len()];
+    let mut found = Vec::new();
+    for (index, def) in module.types.iter().enumerate() {
+        for part in def.parts() {
+            if let ValueType::Ref(id) = part {
+                used_by[id.index()].push(index);
+            }
+        }
+        if is_one(def) {
+            leads[index] = true;
+            found.push(index);
+        }
+    }
+    while let Some(index) = found.pop() {
+        for user in std::mem::take(&mut used_by[index]) {
+            if !std::mem::replace(&mut leads[user], true) {
+                found.push(user);
+            }
+        }
+    }
+    leads
 }
 
 /// The types of builders that are written with. Those that a module doesn't have are added to it.
@@ -162,6 +192,11 @@ impl Builders {
         let id = TypeId(index as u32);
         known.insert(element, id);
         Ok(id)
+    }
+
+    /// Whether this type was added for arrays of reals.
+    pub(super) fn are_of_reals(&self, id: TypeId) -> bool {
+        self.known.borrow().get(&ValueType::Real) == Some(&id)
     }
 
     /// What was added, in order.

@@ -242,6 +242,12 @@ impl Writer {
         self.emit(op, &operands)
     }
 
+    /// `place` becomes where a row of this width begins in an array.
+    pub(super) fn row(&mut self, place: Reg, array: Reg, index: Reg, width: u64) -> Result<(), Declined> {
+        let operands = [Operand::Def(place), Operand::Use(array), Operand::Use(index), Operand::Int(width as i64)];
+        self.emit(Op::Row, &operands)
+    }
+
     /// Copies registers to others of their banks, all at once. A real may be brought to a form without -0.0.
     pub(super) fn copy(&mut self, copies: &[Copy]) -> Result<(), Declined> {
         let is_read_later =

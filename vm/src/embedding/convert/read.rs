@@ -211,6 +211,10 @@ pub struct Reader<'m> {
     steps: usize,
     /// Whether what is read is a derivative, so that discrete parts are null.
     derivative: bool,
+    /// The direction of the tangents that are read, and how many there are: arrays of reals have those of an element in
+    /// all directions side by side.
+    lane: usize,
+    lanes: usize,
     /// The slots of the reals so far, in a recording run.
     slots: Option<Vec<ResultSlot>>,
 }
@@ -227,6 +231,8 @@ impl<'m> Reader<'m> {
             watch,
             steps: 0,
             derivative: false,
+            lane: 0,
+            lanes: 1,
             slots: recorded.then(Vec::new),
         }
     }
@@ -235,6 +241,11 @@ impl<'m> Reader<'m> {
     pub(crate) fn without_slots(mut self) -> Self {
         self.slots = None;
         self
+    }
+
+    /// What is read next is the tangent in one of so many directions.
+    pub(crate) fn set_lane(&mut self, lane: usize, lanes: usize) {
+        (self.lane, self.lanes) = (lane, lanes);
     }
 
     /// Reads the tangent of the result of a run, whose registers those of the cursor are. Slots are noted no more.
@@ -348,9 +359,9 @@ impl<'m> Reader<'m> {
             // Reals themselves aren't deeper than their array.
             let row = if element.is_real() { Row::of(element) } else { self.row(element) };
             if let Some(row) = row {
-                let count = if row.bank == Bank::Real { len * row.width } else { 0 };
-                self.take_bytes(count, size_of::<f64>())?;
-                to.extend_from_slice(std::slice::from_raw_parts(heap::elements(array).cast(), count));
+                if row.bank == Bank::Real {
+                    self.append_reals(array, to)?;
+                }
                 return Ok(());
             }
             for n in 0..len {
@@ -359,6 +370,22 @@ impl<'m> Reader<'m> {
             }
             Ok(())
         }
+    }
+
+    /// Appends the elements of an array of reals, or the tangents of these in the direction that is read.
+    ///
+    /// # Safety
+    /// `array` is a complete array of reals, of tangents in all directions if there are several.
+    unsafe fn append_reals(&mut self, array: Ref, to: &mut Vec<f64>) -> Result<(), ReadError> {
+        // SAFETY: promised by the caller; the length counts the elements.
+        let cells: &[f64] =
+            unsafe { std::slice::from_raw_parts(heap::elements(array).cast(), *array.add(LEN) as usize) };
+        self.take_bytes(cells.len() / self.lanes, size_of::<f64>())?;
+        match self.lanes {
+            1 => to.extend_from_slice(cells),
+            lanes => to.extend(cells.chunks_exact(lanes).map(|element| element[self.lane])),
+        }
+        Ok(())
     }
 
     pub(crate) fn real(&mut self, from: &mut Cursor<'_>) -> Result<f64, ReadError> {
@@ -520,13 +547,13 @@ impl<'m> Reader<'m> {
     /// # Safety
     /// `array` is a complete array of reals.
     pub(crate) unsafe fn real_array(&mut self, array: Ref) -> Result<Vec<f64>, ReadError> {
+        let mut reals = Vec::new();
         // SAFETY: promised by the caller; the length counts the elements.
         unsafe {
-            let len = *array.add(LEN) as usize;
-            self.take_bytes(len, size_of::<f64>())?;
-            self.take_slots(heap::owner_of(array), heap::first_of(array), len)?;
-            Ok(std::slice::from_raw_parts(heap::elements(array).cast(), len).to_vec())
+            self.take_slots(heap::owner_of(array), heap::first_of(array), *array.add(LEN) as usize)?;
+            self.append_reals(array, &mut reals)?;
         }
+        Ok(reals)
     }
 
     /// # Safety
@@ -600,7 +627,7 @@ impl<'m> Reader<'m> {
         // SAFETY: promised by the caller: the verifier has compared the fields.
         let (shape, array) = unsafe { heap::tensor(tensor) };
         // SAFETY: the array is one of these elements.
-        let len = unsafe { Elements::of(array, element).len(array) };
+        let len = unsafe { self.count(element, array) };
         if heap::elements_of_shape(shape) != Some(len) {
             return Err(ReadError::Shape { shape: shape.to_vec(), elements: len });
         }
@@ -643,7 +670,7 @@ impl<'m> Reader<'m> {
                 return Ok(Value::Reals(self.real_array(array)?));
             }
             let elements = Elements::of(array, element);
-            let len = elements.len(array);
+            let len = self.count(element, array);
             if let Some(row) = self.row(element) {
                 return self.rows(&row, array, len);
             }
@@ -657,6 +684,16 @@ impl<'m> Reader<'m> {
         }
     }
 
+    /// How many elements of this type an array has.
+    ///
+    /// # Safety
+    /// `array` is a complete array of such.
+    unsafe fn count(&self, element: &HostType, array: Ref) -> usize {
+        // SAFETY: promised by the caller.
+        let len = unsafe { Elements::of(array, element).len(array) };
+        if matches!(registers(element).row(), Some((Bank::Real, _))) { len / self.lanes } else { len }
+    }
+
     /// The rows that elements of this type are, unless they are too deep.
     fn row<'t>(&self, element: &'t HostType) -> Option<Row<'t>> {
         Row::of(element).filter(|row| self.steps + row.depth < VALUE_DEPTH_MAX)
@@ -667,21 +704,27 @@ impl<'m> Reader<'m> {
     unsafe fn rows(&mut self, row: &Row<'_>, array: Ref, len: usize) -> Result<Value, ReadError> {
         /// Rows between two looks at the clock.
         const STRIDE: usize = 1 << 10;
+        let lanes = if row.bank == Bank::Real { self.lanes } else { 1 };
+        let width = row.width * lanes;
         // SAFETY: promised by the caller.
         let cells: &[u64] = unsafe {
             if row.bank == Bank::Real {
                 self.take_slots(heap::owner_of(array), heap::first_of(array), len * row.width)?;
             }
-            std::slice::from_raw_parts(heap::elements(array), len * row.width)
+            std::slice::from_raw_parts(heap::elements(array), len * width)
         };
         self.take_bytes(len, size_of::<Value>())?;
         let mut items = Vec::with_capacity(len);
-        for some in cells.chunks(STRIDE * row.width) {
-            self.take_bytes(some.len() / row.width, row.bytes)?;
-            self.watch.tick(some.len()).map_err(|kind| ReadError::Limit(out_of_time(kind)))?;
-            some.chunks_exact(row.width).for_each(|cells| {
+        for some in cells.chunks(STRIDE * width) {
+            self.take_bytes(some.len() / width, row.bytes)?;
+            self.watch.tick(some.len() / lanes).map_err(|kind| ReadError::Limit(out_of_time(kind)))?;
+            some.chunks_exact(width).for_each(|cells| {
                 let cells = cells.iter().copied();
-                items.push(if self.derivative { row.derivative(cells.map(f64::from_bits)) } else { row.value(cells) });
+                items.push(match (self.derivative, lanes) {
+                    (true, 1) => row.derivative(cells.map(f64::from_bits)),
+                    (true, _) => row.derivative(cells.skip(self.lane).step_by(lanes).map(f64::from_bits)),
+                    (false, _) => row.value(cells),
+                });
             });
         }
         Ok(Value::Array(items))

@@ -16,6 +16,10 @@ pub(crate) struct Store<'a> {
     maker: Maker<'a>,
     to: &'a mut Gathered,
     source: Source<'a>,
+    /// Arrays of tangents that all directions have in common, in the order in which they were written for the first
+    /// one, and how many were written again.
+    in_common: Vec<Ref>,
+    again: usize,
 }
 
 impl<'a> Store<'a> {
@@ -25,7 +29,7 @@ impl<'a> Store<'a> {
         to.words.clear();
         to.ints.clear();
         to.refs.clear();
-        Store { maker, to, source: Source::ARGUMENTS }
+        Store { maker, to, source: Source::ARGUMENTS, in_common: Vec::new(), again: 0 }
     }
 
     /// Goes on behind the first so many registers.
@@ -34,7 +38,7 @@ impl<'a> Store<'a> {
         to.words.truncate(registers.reals);
         to.ints.truncate(registers.ints);
         to.refs.truncate(registers.refs);
-        Store { maker, to, source: Source::ARGUMENTS }
+        Store { maker, to, source: Source::ARGUMENTS, in_common: Vec::new(), again: 0 }
     }
 
     /// Keeps what was written at the bottom of the heap. Returns what the heap is then, and how many registers there
@@ -47,6 +51,13 @@ impl<'a> Store<'a> {
     /// From now on values are taken for their shape, and these are written in the place of active reals.
     pub(crate) fn set_tangents(&mut self, tangents: &'a [f64]) {
         self.source.set_tangents(tangents);
+    }
+
+    /// The same for one of several directions, from the first one on. Their arrays of tangents are the same: the
+    /// tangents of an element in all directions stand side by side.
+    pub(crate) fn set_lane(&mut self, lanes: &'a [Vec<f64>], lane: usize) {
+        self.source.set_lane(lanes, lane);
+        self.again = 0;
     }
 
     /// Notes a step of work that doesn't take memory of the heap's.
@@ -132,6 +143,10 @@ impl<'a> Store<'a> {
         mut write: impl FnMut(usize, &mut [MaybeUninit<u64>]) -> Result<(), E>,
     ) -> Result<(), E> {
         let len = count * width;
+        let tangents = if bank == Bank::Real { self.source.tangents(len) } else { &[] };
+        if self.side_by_side(bank, len)? {
+            return Ok(());
+        }
         let array = match bank {
             Bank::Real => self.maker.reals(len)?.0,
             Bank::Int | Bank::Ref => self.maker.array(bank, len)?,
@@ -141,7 +156,6 @@ impl<'a> Store<'a> {
         let cells: &mut [MaybeUninit<u64>] =
             unsafe { std::slice::from_raw_parts_mut(array.add(ARRAY_HEADER).cast(), len) };
         if bank == Bank::Real && !self.source.is_arguments() {
-            let tangents = self.source.tangents(len);
             let (moved, still) = cells.split_at_mut(tangents.len());
             moved.iter_mut().zip(tangents).for_each(|(cell, tangent)| _ = cell.write(tangent.to_bits()));
             still.fill(MaybeUninit::new(0f64.to_bits()));
@@ -152,6 +166,32 @@ impl<'a> Store<'a> {
             write(n, row)?;
         }
         Ok(())
+    }
+
+    /// Appends the array that all directions have of the tangents of the last reals, so many, if these are written so.
+    fn side_by_side(&mut self, bank: Bank, len: usize) -> Result<bool, Limit> {
+        if bank != Bank::Real {
+            return Ok(false);
+        }
+        let Some((lane, tangents)) = self.source.side_by_side(len) else { return Ok(false) };
+        if lane > 0 {
+            self.to.refs.push(self.in_common[self.again]);
+            self.again += 1;
+            return Ok(true);
+        }
+        let cells = len * tangents.len();
+        let array = self.maker.reals(cells)?.0;
+        self.to.refs.push(array);
+        self.in_common.push(array);
+        // SAFETY: the array has as many elements, which nothing else refers to.
+        let cells: &mut [MaybeUninit<f64>] =
+            unsafe { std::slice::from_raw_parts_mut(array.add(ARRAY_HEADER).cast(), cells) };
+        for (n, element) in cells.chunks_exact_mut(tangents.len()).enumerate() {
+            for (cell, tangents) in element.iter_mut().zip(&tangents) {
+                cell.write(tangents.get(n).copied().unwrap_or(0.0));
+            }
+        }
+        Ok(true)
     }
 
     /// Appends a list of `len` reals.
@@ -226,6 +266,11 @@ impl<'a> Store<'a> {
 
     /// Moves the last registers of a bank into a new array, and appends that.
     pub(super) fn elements(&mut self, bank: Bank, len: usize) -> Result<(), Limit> {
+        if self.side_by_side(bank, len)? {
+            self.to.reals.truncate(self.to.reals.len() - len);
+            self.to.words.truncate(self.to.reals.len());
+            return Ok(());
+        }
         let array = self.maker.array(bank, len)?;
         let Gathered { reals, words, ints, refs } = &mut *self.to;
         // SAFETY: the array has `len` elements of the bank; references lead to objects of this heap.

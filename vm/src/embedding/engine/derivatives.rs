@@ -534,8 +534,8 @@ impl Invocation<'_> {
             Ok(tangents) => {
                 flat = tangents;
                 let looks = code.looks_at_constants();
-                let each = flat.iter().try_for_each(|tangents| {
-                    store.set_tangents(tangents);
+                let each = (0..flat.len()).try_for_each(|lane| {
+                    store.set_lane(&flat, lane);
                     convert::write_tangents(function, looks, args, &mut store)
                 });
                 each.map(|()| flat[0].len()).map_err(Unwritten::Argument)
@@ -661,7 +661,10 @@ impl Invocation<'_> {
         let mut reader = self.reader();
         let value = value.map_or_else(|| reader.result(result, self.results()), Ok);
         let value = value.map_err(|error| self.unreadable(error))?;
-        let tangents = (0..directions).map(|lane| reader.tangent(result, self.tangents(lane)));
+        let tangents = (0..directions).map(|lane| {
+            reader.set_lane(lane, self.lanes());
+            reader.tangent(result, self.tangents(lane))
+        });
         let tangents = tangents.collect::<Result<_, _>>().map_err(|error| self.unreadable(error))?;
         Ok((value, tangents))
     }
@@ -676,7 +679,9 @@ impl Invocation<'_> {
     /// make each run end with something else.
     pub(super) fn reals_of_tangent(&self, lane: usize, expected: Option<usize>) -> Result<Vec<f64>, RunError> {
         let result = &self.function.interface().result;
-        let reals = self.reader().reals_of_tangent(result, self.tangents(lane));
+        let mut reader = self.reader();
+        reader.set_lane(lane, self.lanes());
+        let reals = reader.reals_of_tangent(result, self.tangents(lane));
         let reals = reals.map_err(|error| self.unreadable(error))?;
         self.check_reals(reals.len(), expected)?;
         Ok(reals)

@@ -1,6 +1,6 @@
 //! Calls: of functions with tangents, where anything varies that they are given.
 
-use super::{Bank, End, Forward, FuncId, GivenTangent, Inst, Op, Operand, Reg, Signature, Site, ValueType};
+use super::{Bank, End, Forward, FuncId, GivenTangent, HashMap, Inst, Op, Operand, Reg, Signature, Site, ValueType};
 use super::{Declined, gives_reals_only};
 use crate::in_place::writer::{Copy, Writer};
 
@@ -67,6 +67,9 @@ impl Forward<'_, '_> {
         let with_tangents: Vec<Reg> = results.iter().copied().filter(|&reg| self.holds_reals(reg)).collect();
         for lane in 0..self.lanes {
             for &reg in &with_tangents {
+                if !self.is_in_lane(lane, reg) {
+                    continue;
+                }
                 let tangent = self.tangent(lane, reg)?;
                 given.push(Reg { index: tangent, ..reg });
                 tangents.push((lane, reg, tangent));
@@ -109,6 +112,9 @@ impl Forward<'_, '_> {
         }
         for lane in 0..self.lanes {
             for (&reg, _) in args.iter().zip(&varied).filter(|(_, varies)| **varies) {
+                if !self.is_in_lane(lane, reg) {
+                    continue;
+                }
                 let tangent = match reg.bank {
                     Bank::Real => self.tangent_of(lane, reg.index)?,
                     _ => self.object_of(lane, reg.index)?,
@@ -240,10 +246,22 @@ impl Forward<'_, '_> {
             values.push(self.fresh_of(ty)?);
         }
         let (mut results, mut returned, mut copies) = (values.clone(), values.clone(), Vec::new());
+        // By the results that they belong to.
+        let mut interleaved: HashMap<Reg, Reg> = HashMap::new();
         for _ in 0..self.lanes {
             for (&ty, &value) in types.iter().zip(&values).filter(|(ty, _)| **ty != ValueType::Int) {
                 let holds = self.site.types.hold_reals(ty);
-                if varies && holds {
+                if varies && self.lanes > 1 && self.site.types.is_array_of_reals(ty) {
+                    let tangents = match interleaved.get(&value) {
+                        Some(&tangents) => tangents,
+                        None => {
+                            let tangents = self.fresh_of(ty)?;
+                            results.push(tangents);
+                            *interleaved.entry(value).or_insert(tangents)
+                        }
+                    };
+                    returned.push(tangents);
+                } else if varies && holds {
                     let tangent = self.fresh_of(ty)?;
                     results.push(tangent);
                     returned.push(tangent);
@@ -278,6 +296,9 @@ impl Forward<'_, '_> {
         }
         for lane in 0..self.lanes {
             for &reg in values {
+                if !whole && !self.is_in_lane(lane, reg) {
+                    continue;
+                }
                 let tangent = match reg.bank {
                     Bank::Int => continue,
                     Bank::Real if whole => self.normalised(lane, reg.index)?,

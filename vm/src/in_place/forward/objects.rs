@@ -32,28 +32,33 @@ impl Forward<'_, '_> {
             Op::Trace => return self.emit_own(inst),
             Op::Push | Op::IPush | Op::PPush | Op::Put | Op::IPut | Op::PPut => {
                 self.emit_own(inst)?;
-                return (0..self.lanes).try_for_each(|lane| self.element(lane, inst));
+                return self.element(inst);
             }
             Op::Extend => {
                 self.emit_own(inst)?;
-                return (0..self.lanes).try_for_each(|lane| self.range(lane, inst));
+                let lanes = if self.is_interleaved(Reg::reference(inst.a)) { 1 } else { self.lanes };
+                return (0..lanes).try_for_each(|lane| self.range(lane, inst));
+            }
+            Op::Elem | Op::Get if self.is_interleaved(Reg::reference(inst.narrow()[1])) => {
+                return self.interleaved_read(inst);
             }
             _ => {}
         }
         // Everything else that has a tangent does the same to tangents. They are read before anything is written: the
         // tangents have registers of their own, but an instruction may write what it reads.
-        let mut beside = Vec::with_capacity(self.lanes);
-        for lane in 0..self.lanes {
-            beside.push(self.beside(lane, inst)?);
-        }
-        self.emit_own(inst)?;
         let mut written = None;
         self.site.body.for_each_reg(inst, |reg, def| {
             if def {
                 written = Some(reg);
             }
         });
-        let Some(reg) = written else { return Ok(()) };
+        let Some(reg) = written else { return self.emit_own(inst) };
+        let lanes = if self.is_interleaved(reg) { 1 } else { self.lanes };
+        let mut beside = Vec::with_capacity(lanes);
+        for lane in 0..lanes {
+            beside.push(self.beside(lane, inst)?);
+        }
+        self.emit_own(inst)?;
         for (lane, beside) in beside.into_iter().enumerate() {
             self.forget(lane, reg);
             match beside {
@@ -79,7 +84,7 @@ impl Forward<'_, '_> {
     pub(super) fn forget(&mut self, lane: usize, reg: Reg) {
         match reg.bank {
             Bank::Real => _ = self.state.reals.remove(&(lane, reg.index)),
-            Bank::Ref => _ = self.state.refs.remove(&(lane, reg.index)),
+            Bank::Ref => self.lanes_with(lane, reg).for_each(|lane| _ = self.state.refs.remove(&(lane, reg.index))),
             Bank::Int => {}
         }
     }
@@ -88,46 +93,70 @@ impl Forward<'_, '_> {
     pub(super) fn note_tangent(&mut self, lane: usize, reg: Reg, tangent: u16) {
         match reg.bank {
             Bank::Real => _ = self.state.reals.insert((lane, reg.index), Tangent::Register(tangent)),
-            _ => _ = self.state.refs.insert((lane, reg.index), tangent),
+            _ => {
+                let lanes = self.lanes_with(lane, reg);
+                self.state.refs.extend(lanes.map(|lane| ((lane, reg.index), tangent)));
+            }
         }
     }
 
-    /// A row's place, which is the same in arrays of tangents. That these are as long is said here, so that their
+    /// The lanes that have the same tangent of a register.
+    fn lanes_with(&self, lane: usize, reg: Reg) -> std::ops::Range<usize> {
+        if self.is_interleaved(reg) { 0..self.lanes } else { lane..lane + 1 }
+    }
+
+    /// A row's place, which is the same in arrays of tangents. That these have the row is said here, so that its
     /// elements are known to be inside, too.
     fn row(&mut self, inst: &Inst) -> Result<(), Declined> {
+        let [_, array, index, _] = inst.narrow();
+        let array = Reg::reference(array);
+        if self.is_interleaved(array) {
+            self.row_of_tangents(array, Reg::int(index), inst.imm)?;
+            return self.emit_own(inst);
+        }
         self.emit_own(inst)?;
-        let [_, array, ..] = inst.narrow();
-        let own = Reg::reference(self.register(Reg::reference(array))?);
+        let own = Reg::reference(self.register(array)?);
         for lane in 0..self.lanes {
-            if let Some(&tangents) = self.state.refs.get(&(lane, array)) {
+            if let Some(&tangents) = self.state.refs.get(&(lane, array.index)) {
                 self.writer.emit(Op::SameLen, &[own, Reg::reference(tangents)].map(Operand::Use))?;
             }
         }
         Ok(())
     }
 
-    /// Pushes the tangent of what was pushed, or puts it where that was put.
-    fn element(&mut self, lane: usize, inst: &Inst) -> Result<(), Declined> {
-        let mut operands = self.site.body.operands(inst).ok_or(Declined)?;
-        let [Operand::Use(builder), between @ .., Operand::Use(element)] = &mut operands[..] else {
+    /// Pushes the tangents of what was pushed, or puts them where that was put.
+    fn element(&mut self, inst: &Inst) -> Result<(), Declined> {
+        let operands = self.site.body.operands(inst).ok_or(Declined)?;
+        let [Operand::Use(builder), between @ .., Operand::Use(element)] = &operands[..] else {
             return Err(Declined);
         };
-        let varies = match element.bank {
-            Bank::Real => self.state.reals.contains_key(&(lane, element.index)),
-            Bank::Ref => self.state.refs.contains_key(&(lane, element.index)),
-            Bank::Int => false,
+        let index = match between {
+            [] => None,
+            [Operand::Use(index)] => Some(Reg::int(self.register(*index)?)),
+            _ => return Err(Declined),
         };
-        match self.object_of(lane, builder.index) {
-            Ok(tangents) => builder.index = tangents,
-            Err(_) if varies => return Err(Declined),
-            Err(_) => return Ok(()),
+        if !self.state.refs.contains_key(&(0, builder.index)) {
+            let varies = match element.bank {
+                Bank::Real => self.varies(element.index),
+                Bank::Ref => self.state.refs.contains_key(&(0, element.index)),
+                Bank::Int => false,
+            };
+            return if varies { Err(Declined) } else { Ok(()) };
         }
-        for operand in between {
-            let Operand::Use(index) = operand else { return Err(Declined) };
-            index.index = self.register(*index)?;
+        let places = match index {
+            Some(index) if self.is_interleaved(*builder) => Some(self.places_of(index)?),
+            Some(index) => Some(vec![index; self.lanes]),
+            None => None,
+        };
+        for lane in 0..self.lanes {
+            let tangents = Reg { index: self.object_of(lane, builder.index)?, ..*builder };
+            let tangent = self.beside_register(lane, *element, (true, false))?;
+            let place = places.as_ref().map(|places| places[lane]);
+            let operands: Vec<Operand> =
+                [Some(tangents), place, Some(tangent)].into_iter().flatten().map(Operand::Use).collect();
+            self.writer.emit(inst.op, &operands)?;
         }
-        *element = self.beside_register(lane, *element, (true, false))?;
-        self.writer.emit(inst.op, &operands)
+        Ok(())
     }
 
     /// Appends the tangents of what was appended.
@@ -144,15 +173,14 @@ impl Forward<'_, '_> {
         let of_reals = self.site.module.types[self.type_of(array).index()] == TypeDef::Array(ValueType::Real);
         let appended = match (has_tangents || !self.holds_reals(array), of_reals) {
             (true, _) => self.beside_register(lane, array, (true, false))?,
-            (false, true) => {
-                let zero = Reg::real(self.writer.constant(Bank::Real, 0)?);
-                self.writer
-                    .array_like(own, self.type_of(array), self.site.builders.of(ValueType::Real)?, |_, _| Ok(zero))?
-            }
+            (false, true) => self.zeros_like(own, self.type_of(array))?,
             // Objects of zeros would have to be made.
             (false, false) => return Err(Declined),
         };
-        let range = [Reg::int(self.register(Reg::int(from))?), Reg::int(self.register(Reg::int(to))?)];
+        let mut range = [Reg::int(self.register(Reg::int(from))?), Reg::int(self.register(Reg::int(to))?)];
+        if self.is_interleaved(array) {
+            range = [self.for_all_lanes(range[0])?, self.for_all_lanes(range[1])?];
+        }
         let operands = [tangents, appended, range[0], range[1]].map(Operand::Use);
         self.writer.emit(Op::Extend, &operands)
     }
@@ -185,6 +213,11 @@ impl Forward<'_, '_> {
         if makes && parts.is_empty() {
             return Ok(Beside::Itself);
         }
+        if self.is_interleaved(*made)
+            && let Some(made) = self.interleaved_parts(inst.op, &operands)?
+        {
+            return Ok(Beside::Made(made));
+        }
         let makes = makes || inst.op == Op::ChainPush;
         let shaped = inst.op == Op::StructNew
             && matches!(self.site.module.types[self.type_of(*made).index()], TypeDef::Shaped(_));
@@ -204,7 +237,12 @@ impl Forward<'_, '_> {
 
     /// What stands beside an operand: its tangent, and integers as they are unless they are part of an object. Those of
     /// a shape stay as they are in an object, too.
-    fn beside_register(&mut self, lane: usize, reg: Reg, (is_part, shaped): (bool, bool)) -> Result<Reg, Declined> {
+    pub(super) fn beside_register(
+        &mut self,
+        lane: usize,
+        reg: Reg,
+        (is_part, shaped): (bool, bool),
+    ) -> Result<Reg, Declined> {
         let index = match reg.bank {
             Bank::Real if is_part => self.normalised(lane, reg.index)?,
             Bank::Real => self.tangent_of(lane, reg.index)?,
