@@ -20,6 +20,16 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     MODULES.iter().map(|module| module.0)
 }
 
+/// A module that has a public definition of this name.
+pub(crate) fn module_of(name: &str) -> Option<&'static str> {
+    let goes_on = |rest: &str| rest.starts_with(|c: char| c.is_alphanumeric() || c == '_' || c == '\'');
+    let defines = |line: &str| {
+        let rest = line.strip_prefix("def ").and_then(|rest| rest.strip_prefix(name));
+        rest.is_some_and(|rest| !goes_on(rest))
+    };
+    MODULES.iter().find(|(_, text)| text.lines().any(defines)).map(|module| module.0)
+}
+
 /// What messages call the file of a module.
 pub(crate) fn file_name(name: &str) -> String {
     format!("library/{name}.dual")

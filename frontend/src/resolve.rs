@@ -13,7 +13,7 @@ mod unknown;
 use crate::arena::{Id, Table, id_types};
 use crate::ast::{
     AliasId, Ast, BinaryOp, Clause, Comprehension, ConstructorId, DataId, DefId, ExprId, ExprKind, Generator,
-    Iteration, Let, Link, LocalFunctionId, PatternId, Text, TypeExprId,
+    Iteration, Let, Link, LocalFunctionId, PatternId, PatternKind, Text, TypeExprId,
 };
 use crate::builtins::Builtin;
 use crate::diagnostics::{Diagnostic, Sink};
@@ -165,6 +165,7 @@ pub(crate) fn resolve(ast: &Ast, names: &mut Names, sink: &mut Sink, meter: &Met
         mentioned: Vec::new(),
         open: Vec::new(),
         groups: Table::filled(usize::MAX, ast.functions.len()),
+        dimensions: Vec::new(),
         suggestions_left: Cell::new(unknown::COMPARED_MAX),
         probe: names.known(PROBE),
         resolved,
@@ -193,6 +194,9 @@ struct Resolver<'r> {
     open: Vec<Option<LocalFunctionId>>,
     /// For a function that a `let` around defines: which one of [`Resolver::open`].
     groups: Table<LocalFunctionId, usize>,
+    /// The indices of the dimensions of tables around, while the bounds of those behind them are resolved: these don't
+    /// see them.
+    dimensions: Vec<Name>,
     /// How many names may still be compared with unknown ones.
     suggestions_left: Cell<usize>,
     /// The name [`PROBE`], if the program has it.
@@ -408,7 +412,16 @@ impl Resolver<'_> {
             }
             ExprKind::Comprehension(comprehension) => self.comprehension(expr, comprehension),
             ExprKind::Table { element, generators } => {
-                let indices: Vec<PatternId> = generators.iter().map(|&generator| self.generator(generator)).collect();
+                let outside = self.dimensions.len();
+                let mut indices: Vec<PatternId> = Vec::with_capacity(generators.len());
+                for &generator in generators {
+                    let index = self.generator(generator);
+                    if let PatternKind::Var(name) = ast.patterns[index].kind {
+                        self.dimensions.push(name);
+                    }
+                    indices.push(index);
+                }
+                self.dimensions.truncate(outside);
                 self.bind_all(&indices);
                 self.expr(*element);
             }

@@ -140,10 +140,10 @@ pub(crate) struct Directions {
 }
 
 /// A module in which a function, and what it calls, has a function with tangents, and the number of that: it takes and
-/// gives what a `jvp` of the function does, but the tangents of several directions one after the other; of these, an array
-/// of reals is the same one in each, with the tangents of all directions for an element side by side. `None` if there is
-/// no such function. The module must have been expanded before; functions that aren't reached are gone, but for
-/// their types.
+/// gives what a `jvp` of the function does, but the tangents of several directions one after the other; of these, an
+/// array of reals is the same one in each, with the tangents of all directions for an element side by side. `None` if
+/// there is no such function. The module must have been expanded before; functions that aren't reached are gone, but
+/// for their types.
 pub(crate) fn with_tangents(def: &ModuleDef, directions: &Directions) -> Option<(Expanded, FuncId)> {
     let mut expansion = Expansion::of(def);
     let Directions { func, varied, lanes } = directions.clone();

@@ -52,13 +52,23 @@ impl Resolver<'_> {
         if self.sink.is_full() {
             return error;
         }
+        if self.dimensions.contains(&name) {
+            return error.help(
+                "dimensions with a comma in between don't see each other; rows of different lengths are arrays of \
+                 their own, as in `[| [| .. for j < i |] for i < n |]`",
+            );
+        }
         if let Some(known) = self.in_a_module(name) {
             return error.help(format!("there is `{known}`"));
         }
         if let Some(known) = self.log_density(name) {
             return error.help(format!("there is the density's logarithm: `exp ({known} ..)`"));
         }
-        let foreign = match self.names.text(name) {
+        let text = self.names.text(name);
+        if let Some(module) = library::module_of(text) {
+            return error.help(format!("with `import {module}` in the first line it is `{module}.{text}`"));
+        }
+        let foreign = match text {
             "mod" | "rem" => Some("the remainder of integers is `a % b`"),
             "div" => Some("the quotient of integers is `a / b`"),
             "band" | "land" => Some("the bits that two integers share are `bit_and a b`"),
@@ -86,8 +96,7 @@ impl Resolver<'_> {
             "arcsinh" | "arsinh" => Some("it is called `asinh`"),
             "arccosh" | "arcosh" => Some("it is called `acosh`"),
             "arctanh" | "artanh" => Some("it is called `atanh`"),
-            "median" => Some("there is none; `sort xs` has it in the middle: `(sort xs)[length xs / 2]`"),
-            "quantile" | "percentile" => Some("there is none; `sort xs` is the elements in their order"),
+            "percentile" => Some("with `import stats` in the first line it is `stats.quantile (p / 100) xs`"),
             "zeros" | "ones" => {
                 Some("one value n times is `replicate n 0.0`, in a matrix `[| 0.0 for _ < m, _ < n |]`")
             }

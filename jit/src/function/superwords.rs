@@ -12,7 +12,7 @@ use crate::lenient::pure;
 use crate::vectors::{MACHINE_HAS_VECTORS, is_for_vectors, splat};
 use cranelift_codegen::ir::types::F64X2;
 use cranelift_codegen::ir::{InstBuilder, Value};
-use dualvm_vm::isa::{Bank, Op, Reg};
+use dualvm_vm::isa::{Bank, Op};
 use dualvm_vm::native::{Inst, Pure};
 use std::collections::{HashMap, HashSet};
 
@@ -31,17 +31,19 @@ pub(super) enum Source {
     Result(usize),
 }
 
-/// An instruction that may be one of a pair.
+/// What an instruction computes.
 #[derive(Debug)]
-struct Candidate {
-    op: Op,
+struct Node {
+    /// Whether it may be one of a pair.
+    op: Option<Op>,
+    /// The reals that it reads.
     args: Vec<Source>,
 }
 
 /// Which instructions of a stretch are computed in pairs.
 #[derive(Debug)]
 pub(super) struct Pairs {
-    candidates: Vec<Option<Candidate>>,
+    nodes: Vec<Node>,
     /// For the first of each pair, the second.
     second_of: HashMap<usize, usize>,
     /// What registers hold in the end that were written.
@@ -64,58 +66,61 @@ impl Pairs {
         let written = |inst: &Inst| inst.pure_result().filter(|reg| reg.bank == Bank::Real).map(|reg| reg.index);
         let overwritten: HashSet<u16> = arithmetic.iter().filter_map(written).collect();
         let mut held: HashMap<u16, Source> = HashMap::new();
-        let mut candidates = Vec::with_capacity(arithmetic.len());
+        let mut nodes = Vec::with_capacity(arithmetic.len());
         for (n, (inst, &lenient)) in arithmetic.iter().zip(lenient).enumerate() {
             let source = |register: u16| match (held.get(&register), constants.real(register)) {
                 (_, Some(constant)) => Source::Constant(constant.to_bits()),
                 (Some(&source), None) => source,
                 (None, None) => Source::Register(register),
             };
-            let (candidate, written) = match pure(inst) {
-                Pure::Scalar(scalar) if scalar.dst.bank == Bank::Real => {
-                    let op = if lenient { Op::Mul } else { scalar.op };
-                    let args = || scalar.args().iter().map(|reg| source(reg.index)).collect();
-                    let candidate = is_for_vectors(op).then(|| Candidate { op, args: args() });
-                    (candidate, Some((scalar.dst.index, Source::Result(n))))
+            let (mut op, mut args) = (None, Vec::new());
+            let written = match pure(inst) {
+                Pure::Scalar(scalar) => {
+                    let reals = scalar.args().iter().filter(|reg| reg.bank == Bank::Real);
+                    args.extend(reals.map(|reg| source(reg.index)));
+                    op = Some(if lenient { Op::Mul } else { scalar.op }).filter(|&op| is_for_vectors(op));
+                    (scalar.dst.bank == Bank::Real).then_some((scalar.dst.index, Source::Result(n)))
                 }
-                // What a register held when the stretch began is read from there, as long as nothing else is written to
-                // it.
+                // What a register held when the stretch began is read from there, unless it is overwritten.
                 Pure::PrimalMov { dst, src } => match source(src.0) {
-                    Source::Register(src) if overwritten.contains(&src) => (None, Some((dst.0, Source::Result(n)))),
-                    source => (None, Some((dst.0, source))),
+                    Source::Register(src) if overwritten.contains(&src) => Some((dst.0, Source::Result(n))),
+                    source => Some((dst.0, source)),
                 },
-                Pure::PrimalConst { dst, value } => (None, Some((dst.0, Source::Constant(value)))),
-                _ => (None, None),
+                Pure::PrimalConst { dst, value } => Some((dst.0, Source::Constant(value))),
+                _ => None,
             };
             held.extend(written);
-            candidates.push(candidate);
+            nodes.push(Node { op, args });
         }
-        let mut pairs = Pairs { candidates, second_of: HashMap::new(), held };
+        let mut pairs = Pairs { nodes, second_of: HashMap::new(), held };
         pairs.find(&are_adjacent);
-        (pairs.saved(arithmetic, live, constants, &are_adjacent) >= SAVED_MIN as i64).then_some(pairs)
+        (pairs.saved(live, &are_adjacent) >= SAVED_MIN as i64).then_some(pairs)
     }
 
     fn find(&mut self, are_adjacent: &impl Fn(u16, u16) -> bool) {
-        let len = self.candidates.len();
+        let len = self.nodes.len();
         let mut is_written = vec![false; len];
         for first in 0..len {
             if std::mem::replace(&mut is_written[first], true) {
                 continue;
             }
-            let Some(candidate) = &self.candidates[first] else { continue };
+            let node = &self.nodes[first];
+            if node.op.is_none() {
+                continue;
+            }
             let mut found = None;
             for second in first + 1..len.min(first + 1 + WINDOW) {
-                let Some(other) = &self.candidates[second] else { continue };
+                let other = &self.nodes[second];
                 let is_known = |source: &Source| !matches!(source, Source::Result(n) if *n == first || !is_written[*n]);
-                if is_written[second] || other.op != candidate.op || !other.args.iter().all(is_known) {
+                if is_written[second] || other.op != node.op || !other.args.iter().all(is_known) {
                     continue;
                 }
-                let operands = || candidate.args.iter().zip(&other.args).map(|(&a, &b)| [a, b]);
+                let operands = || self.operands([first, second]);
                 if operands().any(|pair| self.is_vector(pair, are_adjacent)) {
                     found = Some(second);
                     break;
                 }
-                let (same, all) = (operands().filter(|[a, b]| a == b).count(), candidate.args.len());
+                let (same, all) = (operands().filter(|[a, b]| a == b).count(), node.args.len());
                 if found.is_none() && (1..all).contains(&same) {
                     found = Some(second);
                 }
@@ -125,6 +130,12 @@ impl Pairs {
                 self.second_of.insert(first, second);
             }
         }
+    }
+
+    /// The operands of two instructions, by place.
+    fn operands(&self, pair: [usize; 2]) -> impl Iterator<Item = [Source; 2]> {
+        let [first, second] = pair.map(|n| &self.nodes[n]);
+        first.args.iter().zip(&second.args).map(|(&a, &b)| [a, b])
     }
 
     /// Whether two operands are a vector as they are.
@@ -137,21 +148,13 @@ impl Pairs {
     }
 
     /// How many instructions pairs save, less those that put vectors together and take them apart.
-    fn saved(
-        &self,
-        arithmetic: &[Inst],
-        live: &[u16],
-        constants: &Constants,
-        are_adjacent: &impl Fn(u16, u16) -> bool,
-    ) -> i64 {
+    fn saved(&self, live: &[u16], are_adjacent: &impl Fn(u16, u16) -> bool) -> i64 {
         let seconds: HashSet<usize> = self.second_of.values().copied().collect();
         // Read one by one: results, and what is put together.
         let mut read: HashSet<Source> = HashSet::new();
         let (mut loaded, mut put) = (HashSet::new(), HashSet::new());
         for (&first, &second) in &self.second_of {
-            let [first, second] =
-                [first, second].map(|n| self.candidates[n].as_ref().expect("pairs are of candidates"));
-            for pair in first.args.iter().zip(&second.args).map(|(&a, &b)| [a, b]) {
+            for pair in self.operands([first, second]) {
                 if !self.is_vector(pair, are_adjacent) {
                     let is_constant = pair[0] == pair[1] && matches!(pair[0], Source::Constant(_));
                     if !is_constant && put.insert(pair) {
@@ -162,29 +165,8 @@ impl Pairs {
                 }
             }
         }
-        // What others read has been in a register since the instruction before.
-        let mut held: HashMap<u16, Source> = HashMap::new();
-        for (n, inst) in arithmetic.iter().enumerate() {
-            let is_paired = self.second_of.contains_key(&n) || seconds.contains(&n);
-            let mut operands: Vec<Reg> = Vec::new();
-            let mut written = None;
-            match pure(inst) {
-                Pure::Scalar(scalar) => {
-                    operands.extend(scalar.args());
-                    written = Some((scalar.dst, Source::Result(n)));
-                }
-                Pure::PrimalMov { dst, src } => {
-                    let source = held.get(&src.0).copied().unwrap_or(Source::Register(src.0));
-                    written = Some((dst.into(), source));
-                }
-                _ => {}
-            }
-            if !is_paired {
-                let reals = operands.iter().filter(|reg| reg.bank == Bank::Real && constants.real(reg.index).is_none());
-                read.extend(reals.map(|reg| held.get(&reg.index).copied().unwrap_or(Source::Register(reg.index))));
-            }
-            held.extend(written.filter(|(reg, _)| reg.bank == Bank::Real).map(|(reg, source)| (reg.index, source)));
-        }
+        let is_single = |n: &usize| !self.second_of.contains_key(n) && !seconds.contains(n);
+        (0..self.nodes.len()).filter(is_single).for_each(|n| read.extend(&self.nodes[n].args));
         read.extend(live.iter().filter_map(|register| self.held.get(register)));
         // The low lane of a vector is a scalar as it is.
         let taken = seconds.iter().filter(|&&n| read.contains(&Source::Result(n))).count();
@@ -213,12 +195,8 @@ impl Function<'_, '_> {
         let Some(&second) = pairs.second_of.get(&inst) else {
             return written.results.get(&inst).copied();
         };
-        let [first, other] = [inst, second].map(|n| pairs.candidates[n].as_ref().expect("pairs are of candidates"));
-        let mut args = Vec::with_capacity(first.args.len());
-        for (&a, &b) in first.args.iter().zip(&other.args) {
-            args.push(self.vector_of([a, b], written));
-        }
-        let vector = self.emit.scalar(first.op, &args);
+        let args: Vec<Value> = pairs.operands([inst, second]).map(|pair| self.vector_of(pair, written)).collect();
+        let vector = self.emit.scalar(pairs.nodes[inst].op.expect("it may be one of a pair"), &args);
         written.vectors.insert([inst, second].map(Source::Result), vector);
         for (lane, n) in (0..).zip([inst, second]) {
             let value = self.emit.b.ins().extractlane(vector, lane);
