@@ -28,6 +28,7 @@ mod superwords;
 mod texts;
 mod tight;
 
+use builders::LastPush;
 pub(crate) use constants::Constants;
 use graph::Graph;
 use known::Known;
@@ -124,6 +125,8 @@ struct Function<'e, 'a> {
     open_loop: OpenLoop,
     /// Where the interpreter finds registers that computes a stretch of arithmetic, once there is one.
     stretch_cells: Option<StackSlot>,
+    /// Within a block.
+    last_push: Option<LastPush>,
     /// Of reals. Found out for the first stretch, if that doesn't take too long.
     liveness: Option<Option<Liveness<'e>>>,
     /// The stream position of the instruction that is written.
@@ -216,6 +219,7 @@ impl<'e, 'a> Function<'e, 'a> {
             callee,
             open_loop,
             stretch_cells: None,
+            last_push: None,
             liveness: None,
             at: Position::default(),
         }
@@ -454,6 +458,9 @@ impl<'e, 'a> Function<'e, 'a> {
         let form = inst.form();
         if !late::may_wait(&form) {
             self.load_late();
+            if !builders::pushes(&form) {
+                self.last_push = None;
+            }
         }
         self.store_references(inst);
         if inst.ends_block() {

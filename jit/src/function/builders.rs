@@ -8,7 +8,23 @@ use cranelift_codegen::ir::{InstBuilder, Value};
 use cranelift_frontend::Variable;
 use dualvm_vm::native::helpers::Helper;
 use dualvm_vm::native::layout::{self, ARRAY_HEADER, CAPACITY, LEN, OWNER};
-use dualvm_vm::native::{IntReg, RealReg, RefReg};
+use dualvm_vm::native::{Form, IntReg, RealReg, RefReg};
+
+/// A builder that an element was just pushed to: nothing but arithmetic and loads has followed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LastPush {
+    /// The reference register.
+    register: u16,
+    builder: Value,
+    /// How many elements it has now.
+    len: Value,
+    capacity: Value,
+}
+
+/// Whether an instruction appends an element to a builder.
+pub(super) fn pushes(form: &Form) -> bool {
+    matches!(form, Form::Push { .. } | Form::PrimalPush { .. } | Form::IPush { .. } | Form::PPush { .. })
+}
 
 impl Function<'_, '_> {
     /// Makes sure that a builder has room for an element.
@@ -16,14 +32,21 @@ impl Function<'_, '_> {
         if let Some(pushes) = self.inside.as_ref().and_then(|inside| inside.pushes_to(register.0)) {
             return self.tight_room(pushes);
         }
-        let builder = self.reference(register.0);
-        let header = self.emit.load(I64, builder, 0);
-        let finished = self.is_finished(header);
-        self.trap_if(finished, |this| {
-            this.emit.call(Helper::TrapFinished, &[this.context]);
-        });
-        let len = self.emit.load(I64, builder, cell(LEN));
-        let capacity = self.emit.load(I64, builder, cell(CAPACITY));
+        let (builder, len, capacity) = match self.last_push.filter(|last| last.register == register.0) {
+            // Tangents of several directions are pushed one after the other. The length, loaded from where it was just
+            // stored, would make each wait for the one before.
+            Some(LastPush { builder, len, capacity, .. }) => (builder, len, capacity),
+            None => {
+                let builder = self.reference(register.0);
+                let header = self.emit.load(I64, builder, 0);
+                let finished = self.is_finished(header);
+                self.trap_if(finished, |this| {
+                    this.emit.call(Helper::TrapFinished, &[this.context]);
+                });
+                let len = self.emit.load(I64, builder, cell(LEN));
+                (builder, len, self.emit.load(I64, builder, cell(CAPACITY)))
+            }
+        };
         let full = self.emit.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, len, capacity);
         self.trap_if(full, |this| {
             this.emit.call_cold(Helper::TrapFull, &[this.context, capacity]);
@@ -80,13 +103,16 @@ impl Function<'_, '_> {
         self.emit.store(value, room.place, room.at);
     }
 
-    fn count_element(&mut self, room: &Room) {
+    fn count_element(&mut self, register: RefReg, room: &Room) {
         let len = self.emit.b.ins().iadd_imm_s(room.len, 1);
         match room.pushes {
             // A group counts its elements when all have been pushed.
             Some(_) if self.group.is_some() => return,
             Some(variable) => self.emit.b.def_var(variable, len),
-            None => {}
+            None => {
+                let Room { builder, capacity, .. } = *room;
+                self.last_push = Some(LastPush { register: register.0, builder, len, capacity });
+            }
         }
         self.emit.store(len, room.builder, cell(LEN));
     }
@@ -102,14 +128,14 @@ impl Function<'_, '_> {
             let place = self.emit.b.ins().iadd(room.place, elements);
             self.emit.store(word, place, room.at);
         }
-        self.count_element(&room);
+        self.count_element(builder, &room);
     }
 
     pub(super) fn push_int(&mut self, builder: RefReg, value: IntReg) {
         let room = self.push_room(builder);
         let value = self.int(value.0);
         self.append(&room, value);
-        self.count_element(&room);
+        self.count_element(builder, &room);
     }
 
     pub(super) fn push_reference(&mut self, builder: RefReg, value: RefReg) {
@@ -117,7 +143,7 @@ impl Function<'_, '_> {
         let value = self.reference(value.0);
         self.append(&room, value);
         self.own_if_active(room.builder, value);
-        self.count_element(&room);
+        self.count_element(builder, &room);
     }
 
     /// Makes the task the owner of a builder that refers to something from now on, if that is not constant.

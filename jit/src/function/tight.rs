@@ -460,6 +460,7 @@ impl Function<'_, '_> {
         self.references.enter(number);
         self.known = self.known_at.remove(&number).unwrap_or_default();
         self.rows.forget();
+        self.last_push = None;
         if self.inside.as_ref().is_some_and(|inside| self.at > inside.end) {
             self.inside = None;
         }
@@ -594,6 +595,7 @@ impl Function<'_, '_> {
 
         self.at = tight.start;
         self.rows.forget();
+        self.last_push = None;
         self.references.resume(held);
         self.known = known;
         self.emit.enter(single);

@@ -383,7 +383,14 @@ impl<'m> Reader<'m> {
         self.take_bytes(cells.len() / self.lanes, size_of::<f64>())?;
         match self.lanes {
             1 => to.extend_from_slice(cells),
-            lanes => to.extend(cells.chunks_exact(lanes).map(|element| element[self.lane])),
+            lanes => {
+                to.reserve(cells.len() / lanes);
+                let mut at = self.lane;
+                while let Some(&tangent) = cells.get(at) {
+                    to.push(tangent);
+                    at += lanes;
+                }
+            }
         }
         Ok(())
     }

@@ -186,9 +186,20 @@ impl<'a> Store<'a> {
         // SAFETY: the array has as many elements, which nothing else refers to.
         let cells: &mut [MaybeUninit<f64>] =
             unsafe { std::slice::from_raw_parts_mut(array.add(ARRAY_HEADER).cast(), cells) };
-        for (n, element) in cells.chunks_exact_mut(tangents.len()).enumerate() {
-            for (cell, tangents) in element.iter_mut().zip(&tangents) {
-                cell.write(tangents.get(n).copied().unwrap_or(0.0));
+        match tangents[..] {
+            // The usual number of directions.
+            [a, b, c, d] if tangents.iter().all(|tangents| tangents.len() == len) => {
+                let (elements, _) = cells.as_chunks_mut::<4>();
+                for ((((element, &a), &b), &c), &d) in elements.iter_mut().zip(a).zip(b).zip(c).zip(d) {
+                    *element = [MaybeUninit::new(a), MaybeUninit::new(b), MaybeUninit::new(c), MaybeUninit::new(d)];
+                }
+            }
+            _ => {
+                for (n, element) in cells.chunks_exact_mut(tangents.len()).enumerate() {
+                    for (cell, tangents) in element.iter_mut().zip(&tangents) {
+                        cell.write(tangents.get(n).copied().unwrap_or(0.0));
+                    }
+                }
             }
         }
         Ok(true)
