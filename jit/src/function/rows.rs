@@ -110,7 +110,8 @@ impl Function<'_, '_> {
         let near = self.near_first(index.0);
         let (number, by) = near.unwrap_or_else(|| (self.int(index.0), 0));
         let row = Row { index: number, by, width };
-        let (from, offset) = match (self.rows.of_element(index.0, array.0, width), near) {
+        let of_element = self.rows.of_element(index.0, array.0, width);
+        let (from, offset) = match (of_element, near) {
             (Some(place), _) => place,
             // In the rounds of a group the index is inside, and places are counted from that of the first round.
             (None, Some((first, by))) => (self.emit.b.ins().imul_imm_s(first, width), by * width),
@@ -130,7 +131,7 @@ impl Function<'_, '_> {
         };
         let place = self.emit.b.ins().iadd_imm_s(from, offset);
         self.set_int(dst.0, place);
-        if offset == by * width && self.rows.checked.len() < KNOWN_MAX {
+        if of_element.is_none() && self.rows.checked.len() < KNOWN_MAX {
             self.rows.checked.push(Checked { array: array.0, row, from });
         }
         self.rows.add([Place { register: dst.0, array: array.0, from, offset, left: width, row }]);

@@ -294,8 +294,19 @@ impl Writer {
         element: impl FnOnce(&mut Writer, Reg) -> Result<Reg, Declined>,
     ) -> Result<Reg, Declined> {
         let len = Reg::int(self.int()?);
-        let (builder, made) = (Reg::reference(self.reference(builder)?), Reg::reference(self.reference(ty)?));
         self.emit(Op::Len, &[Operand::Def(len), Operand::Use(array)])?;
+        self.array_of(len, ty, builder, element)
+    }
+
+    /// Makes an array of so many reals, or objects: what `element` writes, for an index.
+    pub(super) fn array_of(
+        &mut self,
+        len: Reg,
+        ty: TypeId,
+        builder: TypeId,
+        element: impl FnOnce(&mut Writer, Reg) -> Result<Reg, Declined>,
+    ) -> Result<Reg, Declined> {
+        let (builder, made) = (Reg::reference(self.reference(builder)?), Reg::reference(self.reference(ty)?));
         self.emit(Op::Build, &[Operand::Def(builder), Operand::Use(len)])?;
         self.for_each_index(len, |writer, at| {
             let element = element(writer, at)?;

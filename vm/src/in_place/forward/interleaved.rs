@@ -126,15 +126,9 @@ impl Forward<'_, '_> {
     /// Zeros for the elements of an array, in all lanes.
     pub(super) fn zeros_like(&mut self, array: Reg, ty: TypeId) -> Result<Reg, Declined> {
         let zero = Reg::real(self.writer.constant(Bank::Real, 0)?);
-        let builder = self.site.builders.of(ValueType::Real)?;
-        let (len, made) = (Reg::int(self.writer.int()?), Reg::reference(self.writer.reference(ty)?));
-        let builder = Reg::reference(self.writer.reference(builder)?);
+        let len = Reg::int(self.writer.int()?);
         self.writer.emit(Op::Len, &[Operand::Def(len), Operand::Use(array)])?;
         let len = if self.lanes > 1 { self.for_all_lanes(len)? } else { len };
-        self.writer.emit(Op::Build, &[Operand::Def(builder), Operand::Use(len)])?;
-        let push = [Operand::Use(builder), Operand::Use(zero)];
-        self.writer.for_each_index(len, |writer, _| writer.emit(Op::Push, &push))?;
-        self.writer.emit(Op::Finish, &[Operand::Def(made), Operand::Use(builder)])?;
-        Ok(made)
+        self.writer.array_of(len, ty, self.site.builders.of(ValueType::Real)?, |_, _| Ok(zero))
     }
 }
