@@ -216,7 +216,8 @@ fn an_array_that_is_used_otherwise_is_made() {
     assert_eq!(built(text), 1);
     let text = "def f (a : Array Real) (i : Int) : Real =
         loop s = 0.0 for j in 1 .. length a do let b = map exp a in s + b[j]";
-    assert_eq!(built(text), 1);
+    // And an empty one, which stands for it where there is no round.
+    assert_eq!(built(text), 2);
 }
 
 #[test]
@@ -349,6 +350,34 @@ fn contributions_to_a_derivative_come_in_the_same_order() {
     assert_eq!(built(text), 1);
     let text = "def f (a : Array Real) : Real = sum (map (\\x -> x * x) a)";
     assert_eq!(gradient(text, &[reals(&[1.0, 3.0])]), (Value::Real(10.0), reals(&[2.0, 6.0])));
+}
+
+#[test]
+fn rows_and_columns_of_a_matrix_are_not_made() {
+    // Two rows are the same elements only where they are read together.
+    for (row, made) in [
+        ("dot m[i, ..] m[j, ..]", 0),
+        ("dot m[i, ..] m[i, ..]", 0),
+        ("norm2 (m[i, ..] - m[j, ..])", 0),
+        ("dot m[.., i] m[.., j]", 1),
+        ("dot m[i, ..] m[.., j]", 1),
+        ("sum m[i, ..] * sum m[.., j]", 0),
+    ] {
+        let text = format!("def f (m : Matrix Real) (i : Int) (j : Int) : Real = {row}");
+        assert_eq!(built(&text), made, "{row}");
+    }
+    let matrix = |rows: &[[f64; 2]]| Value::Array(rows.iter().map(|row| reals(row)).collect());
+    let m = matrix(&[[1.0, 2.0], [-3.0, 5.0], [0.5, 4.0]]);
+    let text = "def f (m : Matrix Real) (i : Int) (j : Int) : Real = dot m[i, ..] m[j, ..]";
+    let at = |i, j| [m.clone(), Value::Int(i), Value::Int(j)];
+    assert_eq!(run(text, &at(0, 1)), Ok(Value::Real(7.0)));
+    assert_eq!(gradient(text, &at(0, 1)), (Value::Real(7.0), matrix(&[[-3.0, 5.0], [1.0, 2.0], [0.0, 0.0]])));
+    assert_eq!(gradient(text, &at(2, 2)), (Value::Real(16.25), matrix(&[[0.0, 0.0], [0.0, 0.0], [1.0, 8.0]])));
+    // The first index that isn't there is the one that is told, whether there are columns or not.
+    traps_with(text, &at(3, -1), "index 3 is out of bounds of a dimension of 3");
+    traps_with(text, &at(2, -1), "index -1 is out of bounds of a dimension of 3");
+    let none = [matrix(&[]), Value::Int(0), Value::Int(0)];
+    traps_with(text, &none, "index 0 is out of bounds of a dimension of 0");
 }
 
 #[test]

@@ -129,7 +129,8 @@ impl Lowerer<'_, '_> {
 
     pub(super) fn pack(&mut self, expr: ExprId, array: ArrayType, parts: &[ExprId], dst: Option<Reg>) -> Reg {
         let len = parts.len() * usize::from(array.width());
-        if len > PACKED_MAX {
+        // An array that is built may be part of a region.
+        if len == 0 || len > PACKED_MAX {
             let room = self.constant(expr, Constant::int(len as i64));
             let builder = self.build(expr, array, room);
             for &part in parts {

@@ -38,7 +38,7 @@ use crate::list::List;
 use dualvm_vm::isa::Op;
 use dualvm_vm::module::ValueType;
 use std::collections::BTreeSet;
-use survey::{Load, Made, Place, Provenance, Read, Which};
+use survey::{Index, Load, Made, Place, Provenance, Read, Which};
 pub(super) use survey::{Order, Survey, is_trap};
 
 /// An element and the loop that it moves into have at most so many nodes together.
@@ -46,7 +46,7 @@ const NODES_MAX: usize = 400;
 /// An element of at most so many nodes is copied: for a loop that begins with the first one, and for several reads.
 const COPIED_NODES_MAX: usize = 64;
 /// An element of at most so many nodes, which loads at most so many numbers, is computed again for up to so many reads.
-const CHEAP_NODES_MAX: usize = 10;
+const CHEAP_NODES_MAX: usize = 12;
 const CHEAP_LOADS_MAX: usize = 2;
 const READS_MAX: usize = 9;
 /// So many loads are compared with others.
@@ -203,11 +203,13 @@ fn several<'s>(
 /// Whether to compute an element again is no more work than to load it.
 fn is_cheap(survey: &Survey, body: &Body, element: ExprId) -> bool {
     let (first, last) = survey.extents[element];
-    let nodes = &survey.order[first..=last];
+    // What was taken in before stands in blocks.
+    let is_block = |node: &ExprId| matches!(body.exprs[*node].kind, ExprKind::Block(..));
+    let nodes = || survey.order[first..=last].iter().filter(|node| !is_block(node));
     let is_load = |node: &&ExprId| matches!(body.exprs[**node].kind, ExprKind::Element(..));
-    nodes.len() <= CHEAP_NODES_MAX
-        && nodes.iter().filter(is_load).count() <= CHEAP_LOADS_MAX
-        && nodes.iter().all(|&node| match &body.exprs[node].kind {
+    nodes().count() <= CHEAP_NODES_MAX
+        && nodes().filter(is_load).count() <= CHEAP_LOADS_MAX
+        && nodes().all(|&node| match &body.exprs[node].kind {
             ExprKind::Var(_) | ExprKind::Real(_) | ExprKind::Int(_) | ExprKind::Element(..) => true,
             ExprKind::Scalar(op, _) => scalar_cost(*op) == 1,
             _ => false,
@@ -286,10 +288,15 @@ impl<'m> Moved<'m> {
             (_, Load::Cell(Some(array), _)) if self.is_made_since(array) => true,
             (Load::Cell(..), Load::Field) | (Load::Field, Load::Cell(..)) => true,
             (Load::Cell(a, i), Load::Cell(b, j)) => {
-                let is_same_place =
-                    i.zip(j).zip(self.index).is_some_and(|(((i, by), (j, other_by)), (index, shift))| {
+                let is_same_place = i.zip(j).zip(self.index).is_some_and(|((i, j), (index, shift))| match (i, j) {
+                    (Index::Shifted(i, by), Index::Shifted(j, other_by)) => {
                         i == self.at && j == index && by.checked_add(shift) == Some(other_by)
-                    });
+                    }
+                    (Index::InRow { width, at: i }, Index::InRow { width: other_width, at: j }) => {
+                        width == other_width && i == self.at && j == index && shift == 0
+                    }
+                    _ => false,
+                });
                 is_same_place || a.zip(b).is_some_and(|(a, b)| self.are_different(a, b))
             }
             _ => false,

@@ -21,6 +21,10 @@ enum Part {
     Range([Atom; 2]),
 }
 
+/// What reads an element of an array of two, three or four dimensions: at any indices, and at those that are inside.
+const ELEMENTS: [Implied; 3] = [Implied::Element2, Implied::Element3, Implied::Element4];
+const INSIDE: [Implied; 3] = [Implied::Part2, Implied::Part3, Implied::Part4];
+
 impl Elaborator<'_, '_> {
     /// The kind of an array; `None` of what is none.
     pub(super) fn array_kind(&self, ty: Mono) -> Option<Kind> {
@@ -130,9 +134,18 @@ impl Elaborator<'_, '_> {
                 let mut bindings = Vec::new();
                 let first = self.materialised(first);
                 let tensor = self.name_value(first.expr, &mut bindings);
+                let is_part = subscripts.iter().any(|subscript| matches!(subscript, Subscript::Range(..)));
                 let parts: Vec<Part> = (0..)
                     .zip(subscripts)
-                    .map(|(dimension, &subscript)| self.subscript(tensor, dimension, subscript, &mut bindings, span))
+                    .map(|(dimension, &subscript)| {
+                        let part = self.subscript(tensor, dimension, subscript, &mut bindings, span);
+                        if is_part && let Part::At(index) = part {
+                            let size = self.size(tensor, dimension, span);
+                            let size = self.name_value(size, &mut bindings);
+                            self.check(Implied::CheckIndex, &[index, size], &mut bindings, span);
+                        }
+                        part
+                    })
                     .collect();
                 let made = self.part_of_tensor((tensor, array_type), &parts, ty, &mut bindings, span);
                 let made = self.plain_shaped(made, ty);
@@ -177,7 +190,6 @@ impl Elaborator<'_, '_> {
         bindings: &mut Vec<Binding>,
         span: Span,
     ) -> Part {
-        let int = self.program.monos.int;
         let (from, to) = match subscript {
             Subscript::At(index) => {
                 let index = self.expr(index);
@@ -198,16 +210,22 @@ impl Elaborator<'_, '_> {
             None => otherwise,
         };
         let ends = [end(from, Atom::Int(0)), end(to, size)];
-        let unit = self.program.monos.unit;
-        let whole = self.function_type(&[int; 3], unit);
-        let check = self.implied(Implied::CheckRange, &[], whole, span);
-        let args = [ends[0], ends[1], size].map(|atom| {
+        self.check(Implied::CheckRange, &[ends[0], ends[1], size], bindings, span);
+        Part::Range(ends)
+    }
+
+    /// Has a function of the prelude look at integers, and trap if they aren't right.
+    fn check(&mut self, check: Implied, atoms: &[Atom], bindings: &mut Vec<Binding>, span: Span) {
+        let (int, unit) = (self.program.monos.int, self.program.monos.unit);
+        let whole = self.function_type(&vec![int; atoms.len()], unit);
+        let check = self.implied(check, &[], whole, span);
+        let args = atoms.iter().map(|&atom| {
             let atom = self.atom(atom, span);
             self.plain_shaped(atom, int)
         });
-        let checked = self.apply(check, args.into(), unit, span);
+        let args = args.collect();
+        let checked = self.apply(check, args, unit, span);
         bindings.push(Binding { vars: List::default(), value: checked.expr });
-        Part::Range(ends)
     }
 
     /// The part of a named array of several dimensions that some indices and ranges are: an element, or an array of as
@@ -233,17 +251,17 @@ impl Elaborator<'_, '_> {
             });
         }
         match ranges[..] {
-            [] => self.element_of_tensor(tensor, tensor_type, &indices, span),
+            [] => self.element_of_tensor(ELEMENTS, (tensor, tensor_type), &indices, span),
             [(index, ends)] => {
                 let [from, to] = ends.map(|end| self.atom(end, span));
                 let range = Range { index, from, to };
-                let body = self.element_of_tensor(tensor, tensor_type, &indices, span);
+                let body = self.element_of_tensor(INSIDE, (tensor, tensor_type), &indices, span);
                 let collect = Box::new(Collect { range, first: None, body });
                 self.make(ExprKind::Collect(self.array_type(ty), collect), ty, span)
             }
             _ => {
                 let made = self.filled(&ranges, ty, span, |elaborator| {
-                    elaborator.element_of_tensor(tensor, tensor_type, &indices, span)
+                    elaborator.element_of_tensor(INSIDE, (tensor, tensor_type), &indices, span)
                 });
                 let mut atoms = Vec::new();
                 self.body.name_values(made, &self.program.program.lists, bindings, &mut atoms);
@@ -252,13 +270,19 @@ impl Elaborator<'_, '_> {
         }
     }
 
-    fn element_of_tensor(&mut self, tensor: Atom, ty: Mono, indices: &[Atom], span: Span) -> ExprId {
+    /// What a function, one of those for each number of dimensions, reads of a named array.
+    fn element_of_tensor(
+        &mut self,
+        functions: [Implied; 3],
+        (tensor, ty): (Atom, Mono),
+        indices: &[Atom],
+        span: Span,
+    ) -> ExprId {
         let (int, element) = (self.program.monos.int, self.program.monos.element(ty));
         let mut params = vec![ty];
         params.resize(1 + indices.len(), int);
         let whole = self.function_type(&params, element);
-        let implied = [Implied::Element2, Implied::Element3, Implied::Element4][indices.len() - 2];
-        let read = self.implied(implied, &[element], whole, span);
+        let read = self.implied(functions[indices.len() - 2], &[element], whole, span);
         let array = self.atom(tensor, span);
         let mut args = vec![self.plain_shaped(array, ty)];
         for &index in indices {

@@ -54,13 +54,23 @@ pub(in crate::optimise) struct Survey {
 /// What loads reals.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Load {
-    /// A load from an array whose elements have reals, in objects that no other array has: the array and the index,
-    /// where they are variables, and what is added to the index.
-    Cell(Option<Var>, Option<(Var, i64)>),
+    /// A load from an array whose elements have reals, in objects that no other array has: the array, where it is a
+    /// variable, and what is known of the index.
+    Cell(Option<Var>, Option<Index>),
     /// A load from another object.
     Field,
     /// Something that may load anything.
     Anything,
+}
+
+/// An index.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Index {
+    /// A variable with something added.
+    Shifted(Var, i64),
+    /// A place in one of the rows of a matrix, all of so many elements: of two of the same width, those that are equal
+    /// are at the same place.
+    InRow { width: Var, at: Var },
 }
 
 /// Where an object comes from.
@@ -594,12 +604,13 @@ impl Walker<'_> {
             None => _ = self.expr(array),
         }
         self.expr(index);
-        let (var, index_var) = (self.var(array), self.shifted(index));
+        let var = self.var(array);
         let is_within = var.is_some_and(|var| self.is_within(index, self.facts.of_var(var)));
         self.traps += u32::from(!is_inside && !is_within);
         let types = self.lists.get(self.body.exprs[expr].types);
         if types.contains(&ValueType::Real) {
-            self.load(Load::Cell(var, index_var));
+            let shifted = self.shifted(index).map(|(var, by)| Index::Shifted(var, by));
+            self.load(Load::Cell(var, shifted.or_else(|| self.in_row(index))));
         }
         let Some(made) = made else { return };
         match self.read((expr, is_inside), &self.survey.made[made], index) {

@@ -1,7 +1,7 @@
 //! Integers in a survey: the ranges of indices, which elements they run through, and what conditions tell of counts.
 
 use super::super::facts::Count;
-use super::{BRANCHES_MAX, Nonempty, Walker, unwrapped};
+use super::{BRANCHES_MAX, Index, Nonempty, Walker, unwrapped};
 use crate::core::{Comparison, ExprId, ExprKind, Range, Var};
 use dualvm_vm::isa::Op;
 use dualvm_vm::module::ValueType;
@@ -180,6 +180,26 @@ impl Walker<'_> {
             ExprKind::Scalar(Op::ISub, args) => Some((self.var(args[0])?, constant(args[1])?.checked_neg()?)),
             _ => None,
         }
+    }
+
+    /// The place in a row that an index is, if it is a multiple of a width and something below that.
+    pub(super) fn in_row(&self, index: ExprId) -> Option<Index> {
+        let ExprKind::Scalar(Op::IAdd, parts) = &self.body.exprs[unwrapped(self.body, index)].kind else { return None };
+        [[parts[0], parts[1]], [parts[1], parts[0]]].into_iter().find_map(|[row, place]| {
+            let (at, 0) = self.shifted(place)? else { return None };
+            let range = self.ranges[at].filter(|range| range.are_natural)?;
+            let to = range.to?;
+            let row = match self.body.exprs[row].kind {
+                ExprKind::Var(var) => self.values[var]?,
+                _ => row,
+            };
+            let ExprKind::Scalar(Op::IMul, factors) = &self.body.exprs[unwrapped(self.body, row)].kind else {
+                return None;
+            };
+            let widths = factors.iter().filter_map(|&factor| self.var(factor));
+            let width = { widths }.find(|&width| self.facts.are_equal(to, self.facts.of_var(width)))?;
+            Some(Index::InRow { width, at })
+        })
     }
 
     /// The count that an integer is less than, and by how much. The count isn't below 0, so that nothing wraps around.
