@@ -1,5 +1,6 @@
 //! Stretches of arithmetic with strong products, which native code writes as plain ones: against the interpreter, bit
-//! for bit, on random code in which zeros meet infinities, loads stand between products, and registers are used again.
+//! for bit, on random code in which zeros meet infinities, loads stand between products, registers are used again, and
+//! loops carry sums.
 
 use dualvm::{Config, Engine, Jit, Module, Value};
 use fastrand::Rng;
@@ -53,6 +54,33 @@ fn instruction(rng: &mut Rng, label: usize) -> String {
     }
 }
 
+/// A loop of one block, a few rounds, which carries sums of some registers side by side.
+fn sums(rng: &mut Rng, label: usize) -> String {
+    let mut body = Vec::new();
+    while body.len() < rng.usize(2..16) {
+        if rng.usize(..3) == 0 {
+            let [i, a, b] = [register(rng, 'i', INDICES), register(rng, 'r', REALS), register(rng, 'r', REALS)];
+            let op = rng.choice(["add", "add", "sub", "max"]).expect("there are some");
+            body.push(format!(
+                "row i8, p1, {i}, 4\n elem r4, p1, i8\n iadd i9, i8, i6\n elem r5, p1, i9\n iadd i9, i9, i6
+                 elem r6, p1, i9\n iadd i9, i9, i6\n elem r7, p1, i9\n smul r4, r4, {a}\n smul r5, r5, {a}
+                 smul r6, r6, {b}\n smul r7, r7, {b}\n {op} r0, r0, r4\n {op} r1, r1, r5\n add r2, r2, r6
+                 add r3, r3, r7"
+            ));
+            continue;
+        }
+        let inst = instruction(rng, label);
+        if !["struct_new", "jump", "branch"].iter().any(|other| inst.contains(other)) {
+            body.push(inst);
+        }
+    }
+    let (rounds, body) = (rng.usize(1..6), body.join("\n "));
+    format!(
+        "iconst i10, 0\n iconst i11, {rounds}\n jump h{label}\n h{label}:\n {body}
+         iadd i10, i10, i6\n ilt i12, i10, i11\n branch i12, h{label}, e{label}\n e{label}:"
+    )
+}
+
 /// A function of an array, of what real registers begin with, and of an index.
 fn function(rng: &mut Rng) -> String {
     let list = |item: &dyn Fn(usize) -> String| (0..REALS).map(item).collect::<Vec<_>>().join(", ");
@@ -64,7 +92,7 @@ fn function(rng: &mut Rng) -> String {
         type t1 = struct {{ real, int, t0 }}
         func f0 \"f\" (t0, {bank}, int, t0) -> ({bank})
          export (xs : Array Real @ t0, {params}, n : Int, ys : Array Real @ t0) -> ({types})
-         regs {REALS} real, 10 int, t0, t0, t1 {{
+         regs {REALS} real, 13 int, t0, t0, t1 {{
          iconst i1, 1
          iconst i2, 2
          iconst i3, 3
@@ -75,7 +103,8 @@ fn function(rng: &mut Rng) -> String {
          struct_new p2 (r0, i0, p0)\n"
     );
     for label in 0..rng.usize(4..120) {
-        let _ = writeln!(code, " {}", instruction(rng, label));
+        let next = if rng.usize(..12) == 0 { sums(rng, label) } else { instruction(rng, label) };
+        let _ = writeln!(code, " {next}");
     }
     code + &format!(" ret ({registers}) }}")
 }

@@ -27,6 +27,7 @@ mod stretches;
 mod superwords;
 mod texts;
 mod tight;
+mod twins;
 
 use builders::LastPush;
 pub(crate) use constants::Constants;
@@ -39,6 +40,7 @@ use references::References;
 use rows::Rows;
 pub(crate) use stretches::{Stretch, stretch};
 use tight::{GroupRound, TightLoop};
+use twins::AllTwins;
 
 use crate::emit::{Emit, TRUSTED};
 use crate::shared::function_signature;
@@ -109,6 +111,8 @@ struct Function<'e, 'a> {
     tight: BTreeMap<Position, TightLoop>,
     /// The one that is being written.
     inside: Option<TightLoop>,
+    /// The registers that it carries as vectors.
+    twins: AllTwins,
     /// The round of a counted loop that is written, if it is one of several that run without tests.
     group: Option<GroupRound>,
     constants: Constants,
@@ -209,6 +213,7 @@ impl<'e, 'a> Function<'e, 'a> {
             tight,
             constants,
             inside: None,
+            twins: AllTwins::default(),
             group: None,
             graph,
             blocks,
@@ -406,13 +411,17 @@ impl<'e, 'a> Function<'e, 'a> {
             Some(constant) => self.emit.b.ins().f64const(constant),
             None => {
                 self.load_if_late(register);
-                self.emit.b.use_var(self.reals[usize::from(register)])
+                match self.lane_of_twins(register) {
+                    Some((vector, lane)) => self.emit.b.ins().extractlane(vector, lane),
+                    None => self.emit.b.use_var(self.reals[usize::from(register)]),
+                }
             }
         }
     }
 
     fn set_real(&mut self, register: u16, value: Value) {
         self.late.forget(register);
+        self.twins.part(register);
         self.emit.b.def_var(self.reals[usize::from(register)], value);
     }
 
@@ -464,6 +473,7 @@ impl<'e, 'a> Function<'e, 'a> {
         }
         self.store_references(inst);
         if inst.ends_block() {
+            self.end_round();
             inst.for_each_target(stream, |target| self.lead_to(inst, target));
         }
         match form {
@@ -660,6 +670,9 @@ impl<'e, 'a> Function<'e, 'a> {
             }
             Form::ChainPush { dst, chain, site } => self.chain_push(dst, chain, &stream.objects[site]),
             Form::ChainFinish { dst, chain, tail } => self.chain_finish(dst, chain, tail),
+        }
+        if inst.ends_block() {
+            self.ways_out();
         }
     }
 

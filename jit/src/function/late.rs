@@ -69,6 +69,7 @@ pub(super) fn may_wait(form: &Form) -> bool {
 impl Function<'_, '_> {
     /// Writes a register with a number that an object holds.
     pub(super) fn set_real_late(&mut self, register: u16, place: Value, at: i32) {
+        self.twins.part(register);
         self.late.places[usize::from(register)] = Some((place, at));
         self.late.registers.push(register);
     }

@@ -97,7 +97,7 @@ impl Function<'_, '_> {
             self.count(site.cost);
         }
         let condition = self.int(condition.0);
-        let (body, end) = (self.target(site.body), self.blocks[&site.end]);
+        let (body, end) = (self.target(site.body), self.target(site.end));
         let (then, other) = if site.while_true { (body, end) } else { (end, body) };
         self.emit.branch(condition, then, &[], other, &[]);
     }

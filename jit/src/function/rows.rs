@@ -58,6 +58,8 @@ pub(super) struct Rows {
     as_long: Vec<[u16; 2]>,
     /// The addresses that have been computed, by where an array's elements are counted from, and place.
     addresses: HashMap<[Value; 2], Value>,
+    /// Numbers of rows, taken down to what is outside of every array.
+    low: HashMap<Value, Value>,
 }
 
 /// No more places, and no more arrays that are as long as others, are known at a time: all are looked at for each
@@ -70,6 +72,7 @@ impl Rows {
         self.checked.clear();
         self.as_long.clear();
         self.addresses.clear();
+        self.low.clear();
     }
 
     /// Notes that an array is as long as one in which there may be rows.
@@ -117,8 +120,10 @@ impl Function<'_, '_> {
             (None, Some((first, by))) => (self.emit.b.ins().imul_imm_s(first, width), by * width),
             (None, None) => {
                 let (index, len) = (number, self.len(array.0));
-                let outside = self.emit.int(INDEX_OUTSIDE);
-                let low = self.emit.b.ins().umin(index, outside);
+                let low = *self.rows.low.entry(index).or_insert_with(|| {
+                    let outside = self.emit.int(INDEX_OUTSIDE);
+                    self.emit.b.ins().umin(index, outside)
+                });
                 let from = self.emit.b.ins().imul_imm_s(low, width);
                 let end = self.emit.b.ins().iadd_imm_s(from, width);
                 let outside = self.emit.b.ins().icmp(IntCC::UnsignedGreaterThan, end, len);

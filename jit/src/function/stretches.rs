@@ -6,7 +6,7 @@
 
 use super::late::may_wait;
 use super::liveness::Liveness;
-use super::superwords::{Pairs, Written};
+use super::superwords::{Found, Pairs, Written};
 use super::{Function, cell};
 use crate::lenient::{Leniency, branch_on_nan, branch_on_nan_in_vectors, pure};
 use cranelift_codegen::ir::types::{F64, I32, I64};
@@ -164,6 +164,9 @@ pub(super) fn cells_bytes(stream: &Stream) -> usize {
 #[derive(Clone, Copy)]
 enum Input {
     Held(Value),
+    Constant(f64),
+    /// In a vector.
+    Lane(Value, u8),
     /// Not loaded yet: address and offset.
     Late(Value, i32),
 }
@@ -200,9 +203,12 @@ impl Function<'_, '_> {
     /// Writes the arithmetic of a stretch with plain products, and what is to be done if one of them is NaN.
     fn arithmetic(&mut self, first: Position, stretch: &Stretch) {
         let Stretch { arithmetic, leniency, inputs, .. } = stretch;
+        let found = Found { late: &self.late, twins: &self.twins };
+        let pairs = Pairs::new((arithmetic, &leniency.products), &stretch.live, &self.constants, found);
+        // Registers that are read in a vector anyway are taken out of it where they are read alone.
+        let vectors = pairs.iter().flat_map(|pairs| pairs.vectors_read());
+        vectors.for_each(|registers| self.twins.read_vector(registers));
         let inputs: Vec<(Reg, Input)> = inputs.iter().map(|&reg| (reg, self.input(reg))).collect();
-        let are_adjacent = |first: u16, second: u16| self.late.are_adjacent(first, second);
-        let pairs = Pairs::new((arithmetic, &leniency.products), &stretch.live, &self.constants, are_adjacent);
         let mut written = Written::default();
         for (n, (inst, &lenient)) in arithmetic.iter().zip(&leniency.products).enumerate() {
             let pure = pure(inst);
@@ -221,6 +227,9 @@ impl Function<'_, '_> {
                 written.result(n, value);
             }
         }
+        if let Some(pairs) = &pairs {
+            self.pair_twins(pairs, &written);
+        }
         if leniency.tests.is_empty() {
             return;
         }
@@ -234,26 +243,37 @@ impl Function<'_, '_> {
         for (reg, input) in inputs {
             let value = match input {
                 Input::Held(value) => value,
+                Input::Constant(number) => self.emit.b.ins().f64const(number),
+                Input::Lane(vector, lane) => self.emit.b.ins().extractlane(vector, lane),
                 Input::Late(place, at) => self.emit.load(F64, place, at),
             };
             self.emit.store(value, cells, self.offset(reg));
         }
         self.compute(first, stretch, cells);
+        let twins = self.twins_among(&stretch.doubtful);
         for &register in &stretch.doubtful {
             let value = self.emit.load(F64, cells, self.offset(Reg::real(register)));
             self.set_real(register, value);
         }
+        twins.into_iter().for_each(|registers| self.put_together(registers));
         self.emit.b.ins().jump(done, &[]);
         self.emit.enter(done);
     }
 
     /// What arithmetic finds in a register.
     fn input(&mut self, reg: Reg) -> Input {
-        let place = if reg.bank == Bank::Real { self.late.place(reg.index) } else { None };
-        match place {
-            Some((place, at)) => Input::Late(place, at),
-            None => Input::Held(self.operand(reg.bank, reg.index)),
+        if reg.bank == Bank::Real {
+            if let Some(number) = self.constants.real(reg.index) {
+                return Input::Constant(number);
+            }
+            if let Some((place, at)) = self.late.place(reg.index) {
+                return Input::Late(place, at);
+            }
+            if let Some((vector, lane)) = self.lane_of_twins(reg.index) {
+                return Input::Lane(vector, lane);
+            }
         }
+        Input::Held(self.operand(reg.bank, reg.index))
     }
 
     /// Where the interpreter finds registers, and a bit for each instruction.

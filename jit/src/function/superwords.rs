@@ -7,6 +7,8 @@
 
 use super::Function;
 use super::constants::Constants;
+use super::late::LateLoads;
+use super::twins::AllTwins;
 use crate::emit::UNALIGNED;
 use crate::lenient::pure;
 use crate::vectors::{MACHINE_HAS_VECTORS, is_for_vectors, splat};
@@ -40,6 +42,13 @@ struct Node {
     args: Vec<Source>,
 }
 
+/// What is known of registers where a stretch begins: which are still to be loaded, and which are vectors.
+#[derive(Clone, Copy)]
+pub(super) struct Found<'f> {
+    pub(super) late: &'f LateLoads,
+    pub(super) twins: &'f AllTwins,
+}
+
 /// Which instructions of a stretch are computed in pairs.
 #[derive(Debug)]
 pub(super) struct Pairs {
@@ -52,13 +61,12 @@ pub(super) struct Pairs {
 
 impl Pairs {
     /// The pairs of a stretch's arithmetic; `None` if they wouldn't pay. `lenient` says which products are plain ones,
-    /// `live` which registers are read later, `are_adjacent` whether one register's number stands right behind
-    /// another's in memory, from where both are still to be loaded.
+    /// `live` which registers are read later.
     pub(super) fn new(
         (arithmetic, lenient): (&[Inst], &[bool]),
         live: &[u16],
         constants: &Constants,
-        are_adjacent: impl Fn(u16, u16) -> bool,
+        found: Found<'_>,
     ) -> Option<Pairs> {
         if !MACHINE_HAS_VECTORS {
             return None;
@@ -93,11 +101,11 @@ impl Pairs {
             nodes.push(Node { op, args });
         }
         let mut pairs = Pairs { nodes, second_of: HashMap::new(), held };
-        pairs.find(&are_adjacent);
-        (pairs.saved(live, &are_adjacent) >= SAVED_MIN as i64).then_some(pairs)
+        pairs.find(found);
+        (pairs.saved(live, found) >= SAVED_MIN as i64).then_some(pairs)
     }
 
-    fn find(&mut self, are_adjacent: &impl Fn(u16, u16) -> bool) {
+    fn find(&mut self, registers: Found<'_>) {
         let len = self.nodes.len();
         let mut is_written = vec![false; len];
         for first in 0..len {
@@ -116,7 +124,7 @@ impl Pairs {
                     continue;
                 }
                 let operands = || self.operands([first, second]);
-                if operands().any(|pair| self.is_vector(pair, are_adjacent)) {
+                if operands().any(|pair| self.is_vector(pair, registers)) {
                     found = Some(second);
                     break;
                 }
@@ -139,35 +147,61 @@ impl Pairs {
     }
 
     /// Whether two operands are a vector as they are.
-    fn is_vector(&self, pair: [Source; 2], are_adjacent: &impl Fn(u16, u16) -> bool) -> bool {
+    fn is_vector(&self, pair: [Source; 2], found: Found<'_>) -> bool {
         match pair {
             [Source::Result(a), Source::Result(b)] => self.second_of.get(&a) == Some(&b),
-            [Source::Register(a), Source::Register(b)] => are_adjacent(a, b),
+            [Source::Register(a), Source::Register(b)] => {
+                found.late.are_adjacent(a, b) || found.twins.have_vector([a, b])
+            }
             _ => false,
         }
     }
 
+    /// The pair whose results two registers hold in the end, by its first instruction.
+    pub(super) fn pair_in(&self, registers: [u16; 2]) -> Option<usize> {
+        match registers.map(|register| self.held.get(&register)) {
+            [Some(Source::Result(first)), Some(Source::Result(second))] => {
+                (self.second_of.get(first) == Some(second)).then_some(*first)
+            }
+            _ => None,
+        }
+    }
+
+    /// The vectors that are read as the stretch finds them, as registers.
+    pub(super) fn vectors_read(&self) -> impl Iterator<Item = [u16; 2]> {
+        let operands = self.second_of.iter().flat_map(|(&first, &second)| self.operands([first, second]));
+        operands.filter_map(|pair| match pair {
+            [Source::Register(a), Source::Register(b)] => Some([a, b]),
+            _ => None,
+        })
+    }
+
     /// How many instructions pairs save, less those that put vectors together and take them apart.
-    fn saved(&self, live: &[u16], are_adjacent: &impl Fn(u16, u16) -> bool) -> i64 {
+    fn saved(&self, live: &[u16], found: Found<'_>) -> i64 {
         let seconds: HashSet<usize> = self.second_of.values().copied().collect();
         // Read one by one: results, and what is put together.
         let mut read: HashSet<Source> = HashSet::new();
         let (mut loaded, mut put) = (HashSet::new(), HashSet::new());
         for (&first, &second) in &self.second_of {
             for pair in self.operands([first, second]) {
-                if !self.is_vector(pair, are_adjacent) {
+                if !self.is_vector(pair, found) {
                     let is_constant = pair[0] == pair[1] && matches!(pair[0], Source::Constant(_));
                     if !is_constant && put.insert(pair) {
                         read.extend(pair);
                     }
-                } else if matches!(pair[0], Source::Register(_)) {
+                } else if let [Source::Register(a), Source::Register(b)] = pair
+                    && found.late.are_adjacent(a, b)
+                {
                     loaded.insert(pair);
                 }
             }
         }
         let is_single = |n: &usize| !self.second_of.contains_key(n) && !seconds.contains(n);
         (0..self.nodes.len()).filter(is_single).for_each(|n| read.extend(&self.nodes[n].args));
-        read.extend(live.iter().filter_map(|register| self.held.get(register)));
+        let together: HashSet<u16> =
+            found.twins.pairs().filter(|&twins| self.pair_in(twins).is_some()).flatten().collect();
+        let apart = live.iter().filter(|register| !together.contains(register));
+        read.extend(apart.filter_map(|register| self.held.get(register)));
         // The low lane of a vector is a scalar as it is.
         let taken = seconds.iter().filter(|&&n| read.contains(&Source::Result(n))).count();
         let also_loaded = loaded.iter().flatten().filter(|source| read.contains(source)).count();
@@ -224,6 +258,7 @@ impl Function<'_, '_> {
                 }
                 vector
             }
+            [Source::Register(a), Source::Register(b)] if let Some(vector) = self.vector_of_twins([a, b]) => vector,
             _ => {
                 let values = pair.map(|source| self.scalar_of(source, written));
                 self.emit.vector(values)
@@ -238,6 +273,16 @@ impl Function<'_, '_> {
             Source::Register(register) => self.real(register),
             Source::Constant(bits) => self.emit.b.ins().f64const(f64::from_bits(bits)),
             Source::Result(inst) => written.results[&inst],
+        }
+    }
+
+    /// Notes the twins that hold results of a pair in the end.
+    pub(super) fn pair_twins(&mut self, pairs: &Pairs, written: &Written) {
+        let twins: Vec<[u16; 2]> = self.twins.pairs().collect();
+        for twins in twins {
+            if let Some(first) = pairs.pair_in(twins) {
+                self.set_twins(twins, written.vectors[&[first, pairs.second_of[&first]].map(Source::Result)]);
+            }
         }
     }
 

@@ -113,6 +113,8 @@ pub(super) struct GroupRound {
 pub(super) struct TightLoop {
     start: Position,
     end: Position,
+    /// Whether its code has no ways of its own.
+    is_one_block: bool,
     /// References that are read in the loop, and whether as arrays.
     refs: BTreeMap<u16, bool>,
     /// The components of elements that it reads, by array and component, and what is known of them when it is written.
@@ -190,18 +192,19 @@ pub(super) fn loops(
             inner = end;
         }
         for start in starts.into_iter().filter(|_| innermost) {
-            let one_block = leaders.range(start..=end).nth(1).is_none();
-            if (one_block || entries.has_one_way_in(start, end))
+            let is_one_block = leaders.range(start..=end).nth(1).is_none();
+            if (is_one_block || entries.has_one_way_in(start, end))
                 && let Some(refs) = references(stream, start, end)
                 && let Some(builders) = builders(stream, start, end)
             {
                 let most = COUNTED_MAX << depth.min(1);
-                let short = one_block && end.0 - start.0 <= most;
+                let short = is_one_block && end.0 - start.0 <= most;
                 found.insert(
                     start,
                     TightLoop {
                         start,
                         end,
+                        is_one_block,
                         refs,
                         parts: parts(stream, start, end),
                         planes: BTreeMap::new(),
@@ -461,6 +464,7 @@ impl Function<'_, '_> {
         self.known = self.known_at.remove(&number).unwrap_or_default();
         self.rows.forget();
         self.last_push = None;
+        self.twins.clear();
         if self.inside.as_ref().is_some_and(|inside| self.at > inside.end) {
             self.inside = None;
         }
@@ -492,6 +496,9 @@ impl Function<'_, '_> {
                 let len = self.emit.select(finished, none, len);
                 let capacity = self.emit.load(I64, builder, cell(CAPACITY));
                 tight.held.push((register, Held { builder, len, capacity }));
+            }
+            if tight.is_one_block && tight.counted.as_ref().is_none_or(|counted| counted.paired.is_none()) {
+                self.begin_twins(&tight);
             }
             let head = self.emit.b.create_block();
             tight.head = Some(head);
@@ -585,6 +592,7 @@ impl Function<'_, '_> {
         self.emit.b.seal_block(group);
 
         self.emit.enter(behind);
+        self.take_apart();
         if let Some(pushes) = &tight.pushes {
             let len = self.emit.b.use_var(pushes.len);
             self.emit.store(len, pushes.builder, cell(LEN));
@@ -640,6 +648,7 @@ impl Function<'_, '_> {
             }
         }
         self.load_late();
+        self.end_round();
         self.group = None;
     }
 
@@ -662,10 +671,10 @@ impl Function<'_, '_> {
     }
 
     /// The block that a jump from here goes to: the next round of a tight loop loads nothing again.
-    pub(super) fn target(&self, position: Position) -> Block {
+    pub(super) fn target(&mut self, position: Position) -> Block {
         match &self.inside {
             Some(TightLoop { start, end, head: Some(head), .. }) if position == *start && self.at <= *end => *head,
-            _ => self.blocks[&position],
+            _ => self.way_out(position).unwrap_or_else(|| self.blocks[&position]),
         }
     }
 }
