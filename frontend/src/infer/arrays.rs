@@ -29,7 +29,7 @@ impl Infer<'_> {
         let int = self.out.types.int;
         for subscript in subscripts {
             match *subscript {
-                Subscript::At(index) => self.check(index, int, Why::Index),
+                Subscript::At(index) => self.check(index, int, Why::IndexOf(array.expr)),
                 Subscript::Range(from, to) => {
                     from.into_iter().chain(to).for_each(|end| self.check(end, int, Why::Index));
                 }
@@ -155,5 +155,40 @@ impl Infer<'_> {
             _ => names.map(str::to_owned),
         };
         error.help(format!("with the same number for each element it is `{left} {symbol} {right}`"))
+    }
+    /// Adds what to write where an operator is given a matrix and an array.
+    pub(super) fn with_matrix(
+        &self,
+        error: Diagnostic,
+        op: BinaryOp,
+        operands: [ExprId; 2],
+        types: [Ty; 2],
+    ) -> Diagnostic {
+        const MATRIX: Option<Kind> = Some(Kind::Tensor(2));
+        let is_first = match types.map(|ty| self.out.types.kind_of(ty)) {
+            [MATRIX, Some(Kind::Array)] => true,
+            [Some(Kind::Array), MATRIX] => false,
+            _ => return error,
+        };
+        let names = operands.map(|operand| self.quoted(operand));
+        let [m, v] = match (names, is_first) {
+            ([Some(m), Some(v)], true) | ([Some(v), Some(m)], false) => [m, v],
+            _ => ["m", "v"].map(str::to_owned),
+        };
+        let symbol = op.symbol();
+        match op {
+            BinaryOp::Mul => {
+                let m = if is_first { m } else { format!("(transpose {m})") };
+                error.help(format!("their product is `linalg.matvec {m} {v}`, with `import linalg` in the first line"))
+            }
+            BinaryOp::Add | BinaryOp::Sub | BinaryOp::Div => {
+                let [of_m, of_v] = [format!("{m}[i, j]"), format!("{v}[j]")];
+                let [left, right] = if is_first { [of_m, of_v] } else { [of_v, of_m] };
+                error.help(format!(
+                    "with each row it is `[| {left} {symbol} {right} for i < rows {m}, j < columns {m} |]`"
+                ))
+            }
+            _ => error,
+        }
     }
 }

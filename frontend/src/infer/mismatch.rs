@@ -31,8 +31,10 @@ pub(super) enum Why {
     Accumulator(Span),
     /// A bound of a loop.
     Bound,
-    /// An index into an array.
+    /// An index into an array, or an end of a range of such.
     Index,
+    /// The only index into this list or array.
+    IndexOf(ExprId),
     /// Something that is indexed or iterated over.
     Sequence,
     /// An array of which elements are changed.
@@ -110,12 +112,13 @@ impl Infer<'_> {
                     }
                     None => error,
                 },
-                _ if matches!(why, Why::Index) && self.is_element(place) => {
+                _ if matches!(why, Why::Index | Why::IndexOf(_)) && self.is_element(place) => {
                     error.help("this is an element already; indices are `for i < length xs`")
                 }
                 _ => self.with_conversion(error, place, expected, found),
             };
             let error = self.with_elements(error, why, place, (expected, found));
+            let error = self.with_indices(error, why, place, found);
             self.sink.push(error);
         }
     }
@@ -140,6 +143,26 @@ impl Infer<'_> {
             "min" => error.help(format!("the least element is `minimum {arg}`")),
             name if self.expected_arguments(callee) == Some(1) => {
                 error.help(format!("of each element: `map {name} {arg}`"))
+            }
+            _ => error,
+        }
+    }
+
+    /// Says how to take several elements at once, where a list or an array stands for an index, or a condition.
+    fn with_indices(&self, error: Diagnostic, why: Why, index: ExprId, found: Ty) -> Diagnostic {
+        let Why::IndexOf(array) = why else { return error };
+        let types = &self.out.types;
+        let xs = self.quoted(array).unwrap_or_else(|| "xs".to_owned());
+        let is_condition = |ty: Ty| types.con_of(ty) == Some(Con::Bool);
+        let chosen = || format!("elements are chosen by a condition: `[| x for x in {xs} if x > 0 |]`");
+        // As in `xs[xs > 0]`.
+        let is_comparison = matches!(self.ast.exprs[index].kind, ExprKind::Binary(..));
+        match types.collection_parts(found) {
+            None if is_condition(found) && is_comparison => error.help(chosen()),
+            Some((_, element)) if is_condition(element) => error.help(chosen()),
+            Some((_, element)) if self.is_number(element) && types.con_of(element) != Some(Con::Real) => {
+                let indices = self.quoted(index).unwrap_or_else(|| "indices".to_owned());
+                error.help(format!("the elements at several indices are `[| {xs}[i] for i in {indices} |]`"))
             }
             _ => error,
         }
@@ -240,7 +263,7 @@ impl Infer<'_> {
                     _ => error,
                 }
             }
-            Why::Index => error.note("an index is an `Int`"),
+            Why::Index | Why::IndexOf(_) => error.note("an index is an `Int`"),
             Why::Sequence => {
                 let error = error.note("only lists and arrays can be indexed and iterated over");
                 if con == Some(Con::Tuple) { error.help(PARTS) } else { error }

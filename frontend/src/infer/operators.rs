@@ -121,6 +121,7 @@ impl Infer<'_> {
             let error = self.mismatch(self.ast.exprs[place].span, left_type, right_type, why, mismatch);
             let error = self.with_conversion(error, place, left_type, right_type);
             let error = self.with_spread(error, op, [left, right], [left_type, right_type]);
+            let error = self.with_matrix(error, op, [left, right], [left_type, right_type]);
             self.sink.push(error);
         }
         self.out.types.error
