@@ -216,7 +216,8 @@ impl Lexer<'_> {
     }
 
     fn out_of_range(&mut self, start: usize) -> Diagnostic {
-        self.error(start, "integer literal out of range").label("more than 64 bits")
+        let error = self.error(start, "integer literal out of range");
+        error.label(format!("the largest `Int` is {}", i64::MAX))
     }
 
     fn number(&mut self, glued: bool) {

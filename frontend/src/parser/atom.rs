@@ -67,7 +67,7 @@ impl Parser<'_> {
                 Err(_) => {
                     let error = Diagnostic::error(span, "integer literal out of range")
                         .label(format!("the largest `Int` is {}", i64::MAX))
-                        .help("write it with a dot or an exponent to make it a `Real`");
+                        .help(format!("write it with a dot or an exponent to make it a `Real`: `{value}.0`"));
                     self.sink.push(error);
                     ExprKind::Error
                 }
