@@ -12,6 +12,10 @@ use std::fmt::{self, Display};
 /// Elements that memory is taken for before they are read: what a format says about lengths is not trusted.
 const RESERVED_MAX: usize = 1 << 16;
 
+/// What is said besides of a number beyond the largest and the smallest integer.
+const LARGEST: &str = ": the largest `Int` is 9223372036854775807";
+const SMALLEST: &str = ": the smallest `Int` is -9223372036854775808";
+
 /// Reads arguments: a list with one per parameter, or a map from the parameters' names, in any order. From
 /// [`Function::arguments_seed`](crate::Function::arguments_seed).
 ///
@@ -298,6 +302,7 @@ impl<'de> Visitor<'de> for ValueSeed<'_> {
         match (self.expected.ty, i64::try_from(n)) {
             (HostType::Real, _) => Ok(Value::Real(n as f64)),
             (HostType::Int, Ok(n)) => Ok(Value::Int(n)),
+            (HostType::Int, Err(_)) => Err(self.fail(format_args!("{}{LARGEST}", Unexpected::Unsigned(n)))),
             _ => Err(self.fail(Unexpected::Unsigned(n))),
         }
     }
@@ -305,6 +310,9 @@ impl<'de> Visitor<'de> for ValueSeed<'_> {
     fn visit_f64<E: de::Error>(self, x: f64) -> Result<Value, E> {
         match self.expected.ty {
             HostType::Real => Ok(Value::Real(x)),
+            // Integers of more than 64 bits come as reals, too.
+            HostType::Int if x >= i64::MAX as f64 => Err(self.fail(format_args!("floating point `{x:?}`{LARGEST}"))),
+            HostType::Int if x < i64::MIN as f64 => Err(self.fail(format_args!("floating point `{x:?}`{SMALLEST}"))),
             // `serde` would write all of up to 309 digits.
             _ => Err(self.fail(format_args!("floating point `{x:?}`"))),
         }

@@ -239,7 +239,14 @@ const CASES: &[Case] = &[
         name: "an integer beyond 64 bits",
         files: &[("div.dual", DIV)],
         args: &["run", "div.dual", "1", "9223372036854775808"],
-        says: &["argument b: expected Int, found integer `9223372036854775808`"],
+        says: &["expected Int, found integer `9223372036854775808`: the largest `Int` is 9223372036854775807"],
+        ..CASE
+    },
+    Case {
+        name: "a negative integer beyond 64 bits",
+        files: &[("div.dual", DIV)],
+        args: &["run", "div.dual", "1", "-99999999999999999999"],
+        says: &["argument b: expected Int, found floating point `-1e20`: the smallest `Int` is -9223372036854775808"],
         ..CASE
     },
     Case {
