@@ -1,9 +1,11 @@
 //! Atoms: literals, names, and everything in brackets, with what may directly follow an atom.
 
 use super::expr::{CONS, binary_op, starts_text};
+use super::foreign::CHANGED;
 use super::{Parse, Parser};
 use crate::ast::{BinaryOp, Expr, ExprId, ExprKind, Field, Side, TASKS_MAX};
 use crate::diagnostics::Diagnostic;
+use crate::names::Name;
 use crate::token::TokenKind;
 
 impl Parser<'_> {
@@ -224,9 +226,27 @@ impl Parser<'_> {
         if self.peek() == TokenKind::LeftBracket {
             return self.replacements(record, open);
         }
+        if !matches!(self.peek(), TokenKind::Lower(_)) {
+            return self.unexpected("the name of a field", Some(CHANGED));
+        }
         let fields = self.fields()?;
+        let last = fields[fields.len() - 1];
+        if self.token().glued
+            && self.last_span() == last.name_span
+            && matches!(self.peek(), TokenKind::LeftBracket | TokenKind::Dot)
+        {
+            return self.changed_part(record, last.name);
+        }
         let close = self.close(TokenKind::RightBrace, "an operator, `,` or `}`", open)?;
         self.make(ExprKind::Update(record, fields), open.to(close))
+    }
+
+    /// The error about what follows a name in `{ r with x[0] = e }` and the like.
+    fn changed_part<T>(&mut self, record: ExprId, name: Name) -> Parse<T> {
+        let error = Diagnostic::error(self.span(), format!("expected `=`, found {}", self.peek()));
+        let is_record = matches!(self.ast.exprs[record].kind, ExprKind::Var(found) if found == name);
+        let part = "what is in a field is changed in a copy of that: `{ r with x = { r.x with [0] = 1 } }`";
+        self.fail(error.label("expected `=`").help(if is_record { CHANGED } else { part }))
     }
 
     fn fields(&mut self) -> Parse<Vec<Field>> {

@@ -10,6 +10,9 @@ use crate::types::Kind;
 const CONDITION: &str =
     "a condition follows a `for`: `[| x for x in xs if x > 0 |]`; a choice is written `if c then a else b`";
 
+const INNER: &str =
+    "an element of a matrix is `[i, j] = x`, one of an array in another one `[i] = { a[i] with [j] = x }`";
+
 impl Parser<'_> {
     /// `[| a, b |]`, `[| a, b; c, d |]` or `[| e for … |]`.
     pub(super) fn array(&mut self) -> Parse<ExprId> {
@@ -196,6 +199,9 @@ impl Parser<'_> {
                     return self.fail(error.help("several elements are changed by several `[i] = x`, or in a loop"));
                 };
                 indices.push(index);
+            }
+            if self.peek() == TokenKind::LeftBracket {
+                return self.unexpected("`=`", Some(INNER));
             }
             self.expect(TokenKind::Equals, "`=`")?;
             replacements.push(Replacement { indices, value: self.expr()?, span });

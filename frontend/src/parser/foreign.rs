@@ -11,6 +11,10 @@ const TOKENS_MAX: usize = 200;
 
 const CHOICE: &str = "a choice is written `if c then a else b`";
 const FUNCTION: &str = "a function is written `\\x -> value`";
+const CASES: &str = "a case distinction is written `match e with | pattern -> value | ..`";
+/// How records, arrays and matrices are changed.
+pub(super) const CHANGED: &str =
+    "a changed copy is `{ r with x = 1 }`, of an array `{ xs with [i] = 1 }`, of a matrix `{ m with [i, j] = 1 }`";
 /// How to get at the parts of a tuple.
 pub(crate) const PARTS: &str =
     "the parts of a tuple get names: `let (a, b) = p in ..`; those of a pair are `fst p` and `snd p`";
@@ -43,7 +47,7 @@ impl Parser<'_> {
 
     /// What to write instead, if what is before the current token looks like another language.
     pub(super) fn foreign_hint(&self, expected: &str) -> Option<String> {
-        let is_name = ["pattern", "name"].iter().any(|name| expected.contains(name));
+        let is_name = takes_name(expected);
         let keyword = || self.peek().keyword().filter(|_| is_name);
         let other = self.foreign_symbol(expected).or_else(|| self.assignment(expected));
         match other.or_else(|| self.foreign_word(expected)) {
@@ -59,6 +63,7 @@ impl Parser<'_> {
         let before = self.at.checked_sub(1).map(|at| self.tokens[at].kind);
         let is_operator = expected.contains("operator");
         let is_expression = expected.contains("expression");
+        let is_name = takes_name(expected);
         Some(match (before, found.kind, self.peek_next()) {
             (Some(T::Slash), T::Equals, _) | (Some(T::Less), T::Greater, _) => "inequality is written `!=`",
             (Some(T::EqualEqual | T::NotEqual), T::Equals, _) => "equality is written `==`, inequality `!=`",
@@ -106,6 +111,10 @@ impl Parser<'_> {
             (_, T::Dot, _) if is_operator => {
                 "a field directly follows its dot: `r.x`; the composition of functions is `f << g`"
             }
+            (_, T::With, T::Bar) if !is_name => CASES,
+            (_, T::With, _) if !is_name && before != Some(T::Match) => CHANGED,
+            (_, T::Bar, _) if expected == "`=` or `with`" => CHANGED,
+            (Some(T::LeftBrace), T::DotDot, _) => CHANGED,
             (_, T::Arrow, _) if expected.contains('=') => {
                 "the type of the result stands after a colon: `def f (x : Real) : Real = ..`"
             }
@@ -174,7 +183,7 @@ impl Parser<'_> {
         let is_lambda = is_arrow && matches!(before, Some(TokenKind::Lower(_))) || self.is_lambda(earlier);
         let word = word.or(is_lambda.then_some(&"lambda"))?;
         Some(match *word {
-            "case" | "of" => "a case distinction is written `match e with | pattern -> value | ..`",
+            "case" | "of" => CASES,
             "where" => "there is no `where`: write `let x = .. in` before the value",
             "elif" | "elsif" | "elseif" => "write `else if`",
             "data" | "newtype" => "a data type is declared with `type`",
@@ -199,4 +208,9 @@ impl Parser<'_> {
         }
         false
     }
+}
+
+/// Whether what is expected is a name or may be one.
+fn takes_name(expected: &str) -> bool {
+    ["pattern", "name"].iter().any(|name| expected.contains(name))
 }
