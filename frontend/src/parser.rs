@@ -146,6 +146,12 @@ impl Parser<'_> {
                         continue;
                     }
                     let help = match self.peek() {
+                        TokenKind::Lower(name)
+                            if ["from", "open", "using", "use", "include"].contains(&self.names.text(name)) =>
+                        {
+                            "what another file defines is there after `import file`; functions such as `sin` and \
+                             `sum` need no import"
+                        }
                         TokenKind::Let => "a definition of the program starts with `def`",
                         _ => "a program is a list of definitions: `def name x = ..`, `type Name = ..`",
                     };

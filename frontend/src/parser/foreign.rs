@@ -50,7 +50,8 @@ impl Parser<'_> {
         let is_name = takes_name(expected);
         let keyword = || self.peek().keyword().filter(|_| is_name);
         let other = self.foreign_symbol(expected).or_else(|| self.assignment(expected));
-        match other.or_else(|| self.foreign_word(expected)) {
+        let other = other.or_else(|| self.foreign_word(expected));
+        match other.or_else(|| self.foreign_colon(expected)) {
             Some(hint) => Some(hint.to_owned()),
             None => keyword().map(|keyword| format!("`{keyword}` is a keyword, and no name")),
         }
@@ -81,6 +82,9 @@ impl Parser<'_> {
                 "logical or is `||`, that of bits `bit_or a b`"
             }
             (_, T::Bar, T::Lower(_)) if is_expression => FUNCTION,
+            (_, T::For, _) if expected.contains("`)`") => {
+                "a comprehension stands in brackets: `[| x * 2 for x in xs |]`"
+            }
             (_, T::For, _) if before == Some(T::Loop) || is_expression => {
                 "a loop has an accumulator: `loop s = 0.0 for x in xs do s + x`"
             }
@@ -108,6 +112,9 @@ impl Parser<'_> {
             (_, T::Dot, T::Upper(_)) if found.glued && is_operator => {
                 "the name of a field starts with a small letter; what is in a module needs its `import`"
             }
+            (Some(_), T::Dot, T::LeftParen | T::LeftBracket) if found.glued && is_operator => {
+                "an element is `xs[0]`, a function of each element `map f xs`"
+            }
             (_, T::Dot, _) if is_operator => {
                 "a field directly follows its dot: `r.x`; the composition of functions is `f << g`"
             }
@@ -115,13 +122,19 @@ impl Parser<'_> {
             (_, T::With, _) if !is_name && before != Some(T::Match) => CHANGED,
             (_, T::Bar, _) if expected == "`=` or `with`" => CHANGED,
             (Some(T::LeftBrace), T::DotDot, _) => CHANGED,
+            (_, T::Arrow, _) if expected == "`=` or `with`" => CASES,
+            (_, T::DotDot, _) if expected == "a pattern" => "the first element and the rest of a list are `x :: rest`",
             (_, T::Arrow, _) if expected.contains('=') => {
                 "the type of the result stands after a colon: `def f (x : Real) : Real = ..`"
             }
             (_, T::At, _) if is_operator => {
-                "the product of matrices is `linalg.matmul a b`, with `import linalg` in the first line"
+                "the product of matrices is `linalg.matmul a b`, with `import linalg` in the first line; lists and arrays \
+                 are joined by `++`"
             }
             (_, T::At, _) => "a name for what is matched stands before it: `all@(x :: rest)`",
+            (_, T::LeftParen, _) if expected == "the name of a constructor" => {
+                "a type that is there already gets a name by `alias P = (Real, Real)`"
+            }
             (_, T::LeftBrace, _) if expected.contains("constructor") => {
                 "a type of records gets a name by `alias P = { .. }`, or here with a constructor: `P { .. }`"
             }
@@ -161,6 +174,15 @@ impl Parser<'_> {
             }
             _ => None,
         }
+    }
+
+    /// What is written in place of a colon between operands.
+    fn foreign_colon(&self, expected: &str) -> Option<&'static str> {
+        let is_between = self.peek() == TokenKind::Colon && expected.contains("operator");
+        is_between.then(|| match self.peek_next() {
+            TokenKind::Upper(_) => "an expression with its type stands in parentheses: `(e : T)`",
+            _ => "an element before a list is `x :: xs`; the integers from a to b - 1 are `range a b`",
+        })
     }
 
     /// What a word before the current token is instead.

@@ -136,6 +136,10 @@ impl Parser<'_> {
                 break;
             }
         }
+        if let (TokenKind::Lower(_), &[_, ..]) = (self.peek(), &parts[..]) {
+            let error = self.unexpected_error("`,` or `)`").also(open, "opened here");
+            return self.fail(error.help("each parameter has its own parentheses: `(x : Real) (y : Real)`"));
+        }
         let close = self.close(TokenKind::RightParen, "`,` or `)`", open)?;
         match parts[..] {
             [single] if !is_tuple => Ok(single),
