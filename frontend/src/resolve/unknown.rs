@@ -112,6 +112,20 @@ impl Resolver<'_> {
             "foldl" | "fold_left" | "reduce" => Some("the fold from the left is `fold f init xs`"),
             "fold_right" => Some("the fold from the right is `foldr f init xs`"),
             "len" | "size" | "numel" => Some("the number of elements is `length xs`"),
+            "end" => Some("the last element is `last xs` or `xs[length xs - 1]`; nothing ends a block"),
+            "begin" => Some("an expression stands in parentheses: `(let y = x * x in y + 1)`"),
+            "raise" | "throw" | "failwith" | "panic" | "invalid_arg" => {
+                Some("a program ends with an error by `error \"x = {x}\"`")
+            }
+            "hd" | "first" | "car" => Some("the first element is `head xs`"),
+            "tl" | "rest" | "cdr" => Some("the elements after the first one are `tail xs`"),
+            "det" => Some("with `import linalg` in the first line it is `linalg.determinant m`"),
+            "inv" => Some("with `import linalg` in the first line it is `linalg.inverse m`, and `linalg.solve m b`"),
+            "eye" => Some("with `import linalg` in the first line it is `linalg.identity n`"),
+            "norm" => {
+                Some("the Euclidean norm is `norm2 xs`; `import linalg` has `linalg.norm1` and `linalg.norm_max`")
+            }
+            "arange" => Some("the integers from a to b - 1 are `range a b`"),
             "nth" | "elem_at" | "get" => Some("an element is `xs[i]`, of lists and of arrays"),
             "from_array" | "toList" => Some("an array becomes a list with `to_list`"),
             "from_list" | "toArray" => Some("a list becomes an array with `to_array`"),
@@ -124,6 +138,11 @@ impl Resolver<'_> {
         };
         if let Some(hint) = foreign {
             return error.help(hint);
+        }
+        if let Some(stem) = self.known_stem(name) {
+            return error.help(format!(
+                "the transpose of a matrix is `transpose {stem}`, the derivative of a function `derivative {stem}`"
+            ));
         }
         if let Some(function) = self.function_of(name) {
             let text = self.names.text(name);
@@ -148,6 +167,13 @@ impl Resolver<'_> {
         let is_local = self.undo.iter().any(|&(name, _)| self.names.text(name) == best);
         let kind = if is_local { "variable" } else { "function" };
         error.help(format!("there is a {kind} `{best}` with a similar name"))
+    }
+
+    /// The known name that an unknown one is with a prime behind it.
+    fn known_stem(&self, name: Name) -> Option<&str> {
+        let stem = self.names.text(name).strip_suffix('\'')?;
+        let known = self.names.known(stem)?;
+        (self.scope[known].is_some() || self.global_value(known).is_some()).then_some(stem)
     }
 
     /// What has this name in a module that the file imports.
