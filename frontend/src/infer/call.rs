@@ -209,11 +209,15 @@ impl Infer<'_> {
             let error = error.label(format!("this is {found}"));
             let is_index = matches!(self.ast.exprs[args[0]].kind, ExprKind::List(_));
             let is_data = self.out.types.class_of(ty) == Class::Data;
-            self.sink.push(match node.kind {
+            // As in `2 x` and `(x + 1)(x - 1)`.
+            let is_factor = matches!(node.kind, ExprKind::Int(_) | ExprKind::Real(_) | ExprKind::Binary(..));
+            self.sink.push(match self.out.types.kind_of(ty) {
                 _ if is_data => error.note(ONLY_DATA).help(CAPTURES),
-                ExprKind::Int(_) | ExprKind::Real(_) => error.help(self.product([callee, args[0]])),
                 _ if is_index => error.help("an index directly follows its array: `a[i]`"),
-                _ => error,
+                Some(Kind::Tensor(_)) => error.help("an element is `m[i, j]`"),
+                Some(_) => error.help("an element is `xs[i]`"),
+                None if is_factor && self.is_number(ty) => error.help(self.product([callee, args[0]])),
+                None => error,
             });
             return;
         }

@@ -130,8 +130,14 @@ impl Infer<'_> {
             Some(con) => matches!(con, Con::Real | Con::Int),
             None => types.describe(expected) == "a number",
         };
-        let Why::Argument(callee, 0) = why else { return error };
-        if !is_number || types.collection_parts(found).is_none() {
+        let Why::Argument(callee, index) = why else { return error };
+        if self.callee_name(callee) == "dot" && types.kind_of(found) == Some(Kind::Tensor(2)) {
+            return error.help(
+                "with `import linalg` in the first line products of matrices are `linalg.matvec m v` and \
+                 `linalg.matmul m n`",
+            );
+        }
+        if index != 0 || !is_number || types.collection_parts(found).is_none() {
             return error;
         }
         let arg = match self.ast.exprs[arg].kind {

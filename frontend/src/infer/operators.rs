@@ -84,11 +84,19 @@ impl Infer<'_> {
         if self.out.types.unify(wanted, found).is_ok() {
             return;
         }
+        let is_number = self.is_number(found);
+        let is_of_arrays = self.out.types.kind_of(found).is_some_and(|kind| Kinds::ARRAYS.has(kind));
         let (wanted, found) = (self.out.types.describe(wanted), self.out.types.describe(found));
         let error = Diagnostic::error(self.ast.exprs[operand].span, format!("expected {wanted}, found {found}"));
         let what = if is_array { "an array of numbers" } else { "a number" };
         let error = error.label(format!("this is {found}"));
-        self.sink.push(error.note(format!("`{}` has {what} on this side: the dot is where the array is", op.symbol())));
+        let error = error.note(format!("`{}` has {what} on this side: the dot is where the array is", op.symbol()));
+        let plain = op.symbol().trim_matches('.');
+        self.sink.push(match is_array {
+            true if is_number => error.help(format!("of two numbers it is `a {plain} b`")),
+            false if is_of_arrays => error.help(format!("of two arrays it is `a {plain} b`, element by element")),
+            _ => error,
+        });
     }
 
     /// Two operands of one type that is in a class.

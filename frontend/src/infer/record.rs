@@ -2,9 +2,11 @@
 
 use super::{Infer, Why};
 use crate::ast::{ConstructorId, ExprId, Field, TypeExprKind};
+use crate::builtins::Builtin;
 use crate::diagnostics::Diagnostic;
 use crate::hash::{HashMap, HashSet};
 use crate::names::{Name, closest};
+use crate::parser::PARTS;
 use crate::prelude;
 use crate::source::Span;
 use crate::types::{Class, Con, Node, Ty};
@@ -160,9 +162,13 @@ impl Infer<'_> {
                     "len" | "size" | "count" => "length",
                     name => name,
                 };
-                self.sink.push(match prelude::names().any(|known| known == name) {
-                    true => error.help(format!("`{name}` is a function, which stands before its argument: `{name} x`")),
-                    false => error,
+                let mut functions = Builtin::all().map(|(text, _)| text).chain(prelude::names());
+                self.sink.push(if functions.any(|known| known == name) {
+                    error.help(format!("`{name}` is a function, which stands before its argument: `{name} x`"))
+                } else if self.out.types.con_of(usage.record) == Some(Con::Tuple) {
+                    error.help(PARTS)
+                } else {
+                    error
                 });
                 self.out.types.error
             }
