@@ -224,3 +224,15 @@ fn an_assertion_holds_or_ends_the_run() {
     let (value, gradient) = module(text).function("each").unwrap().value_and_grad(&[vec![1.0, 2.0].into()]).unwrap();
     assert_eq!((value, gradient), (5.0, vec![Value::Reals(vec![2.0, 4.0])]));
 }
+
+#[test]
+fn backtraces_name_functions_as_they_are_written() {
+    let text = "private def deep (n : Int) (xs : Array a) (f : a -> a) : a =
+      if n == 0 then f xs[3] else f (deep (n - 1) xs f)
+    def f (x : Real) (n : Int) = deep n [| x |] (\\x -> x * 2.0) + deep n [| x |] (\\x -> x * 3.0)";
+    let error = try_run(text, "f", &[Value::Real(1.0), Value::Int(9)]).expect_err("there is one element");
+    let RunError::Trap(trap) = &error else { panic!("{error}") };
+    assert!(trap.frames().any(|frame| frame.function.contains('<')), "{trap:?}");
+    let shown = error.to_string();
+    assert!(shown.contains("in deep at test.dual:2:") && !shown.contains(['<', '#']), "{shown}");
+}

@@ -295,6 +295,16 @@ pub struct TraceFrame {
     pub is_inlined: bool,
 }
 
+impl TraceFrame {
+    /// The function's name as it is written: what tells apart those that a compiler makes of one, as in `area<Real>`
+    /// and `area#2`, is left out.
+    fn written_name(&self) -> &str {
+        let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '\'');
+        let mark = self.function.find(['<', '#']).map(|at| self.function.split_at(at).0);
+        mark.filter(|name| name.ends_with(is_word)).unwrap_or(&self.function)
+    }
+}
+
 /// A trap and the calls that led to it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Trap {
@@ -368,7 +378,7 @@ impl fmt::Display for WithSources<'_> {
             let Some(place) = &frame.place else {
                 return write!(f, "\n  in {} at instruction {}", frame.function, frame.inst);
             };
-            write!(f, "\n  in {} at {place}", frame.function)?;
+            write!(f, "\n  in {} at {place}", frame.written_name())?;
             let excerpt = texts_to_show.map(|texts| texts.excerpt(place)).unwrap_or_default();
             if !excerpt.is_empty() {
                 texts_to_show = None;
