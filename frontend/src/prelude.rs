@@ -89,11 +89,13 @@ pub(crate) enum Implied {
     Negate,
     /// How much room `[| e for i < n, j < m |]` takes.
     Room,
+    /// `x % y` of reals.
+    Remainder,
 }
 
 impl Implied {
     /// All of them.
-    pub(crate) const ALL: [Implied; 23] = [
+    pub(crate) const ALL: [Implied; 24] = [
         Implied::Append,
         Implied::Fold,
         Implied::ToArray,
@@ -117,6 +119,7 @@ impl Implied {
         Implied::ToList,
         Implied::Negate,
         Implied::Room,
+        Implied::Remainder,
     ];
 
     /// The name of the definition.
@@ -145,6 +148,7 @@ impl Implied {
             Implied::ToList => "to_list_array",
             Implied::Negate => "negate_elements",
             Implied::Room => "room",
+            Implied::Remainder => "remainder",
         }
     }
 
@@ -153,6 +157,7 @@ impl Implied {
     fn of(tokens: &[Token]) -> &'static [Implied] {
         match tokens {
             [Token { kind: TokenKind::Append, .. }, ..] => &[Implied::Append],
+            [Token { kind: TokenKind::Percent, .. }, ..] => &[Implied::Remainder],
             // `for i < n` stands for nothing.
             [Token { kind: TokenKind::For, .. }, _, Token { kind: TokenKind::Less, .. }, ..] => &[],
             [Token { kind: TokenKind::For, .. }, ..] => &[Implied::Fold, Implied::ToArray],

@@ -236,3 +236,36 @@ fn backtraces_name_functions_as_they_are_written() {
     let shown = error.to_string();
     assert!(shown.contains("in deep at test.dual:2:") && !shown.contains(['<', '#']), "{shown}");
 }
+
+#[test]
+fn remainders_of_reals_are_exact() {
+    let function = module("def f (x : Real) (y : Real) = x % y").function("f").unwrap();
+    let mut bits = 1u64;
+    let mut random = || {
+        // Knuth's generator of linear congruences: all bits of a number are random then, its exponent included.
+        bits = bits.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        f64::from_bits(bits ^ bits >> 32)
+    };
+    let special = [0.0, -0.0, 1.0, -6.0, 3.0, 0.1, 1e20, 1e300, 1e-300, 5e-324, f64::MAX, f64::INFINITY, f64::NAN];
+    let mut cases: Vec<(f64, f64)> = special.iter().flat_map(|&x| special.map(|y| (x, y))).collect();
+    cases.extend((0..20_000).map(|_| (random(), random())));
+    // Quotients that are near an integer, and of any size.
+    cases.extend((1..2_000).map(|i| (f64::from(i) * 0.1, 0.1)));
+    cases.extend(
+        (0..2_000).map(|i| (-f64::from(i).exp2() * 1.1, f64::from(i % 50) + 0.3)).filter(|case| case.0.is_finite()),
+    );
+    for (x, y) in cases {
+        let (remainder, gradient) = function.value_and_grad(&[Value::Real(x), Value::Real(y)]).unwrap();
+        assert!(
+            remainder == x % y || remainder.is_nan() && (x % y).is_nan(),
+            "{x} % {y} is {}, not {remainder}",
+            x % y
+        );
+        if !remainder.is_nan() {
+            let [of_x, of_y] = [0, 1].map(|i| gradient[i].as_real().unwrap());
+            let quotient = (x / y).trunc();
+            let is_near = (of_y + quotient).abs() <= 1.0 + 1e-12 * quotient.abs() || quotient.is_infinite();
+            assert!(of_x == 1.0 && is_near, "{x} % {y}: {of_x}, {of_y}");
+        }
+    }
+}

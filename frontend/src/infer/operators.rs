@@ -35,7 +35,7 @@ impl Infer<'_> {
             BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul | BinaryOp::Div | BinaryOp::Rem => {
                 let class = if op == BinaryOp::Rem { Class::Any } else { Class::Arithmetic };
                 let ty = self.operands(op, class, left, right);
-                if op == BinaryOp::Rem { self.remainder(left.expr, right, ty) } else { ty }
+                if op == BinaryOp::Rem { self.remainder(left.expr, ty) } else { ty }
             }
             BinaryOp::Spread(_, side) => {
                 let [left_type, right_type, result] = self.operator_parts(left.expr, op);
@@ -177,16 +177,12 @@ impl Infer<'_> {
         false
     }
 
-    fn remainder(&mut self, left: ExprId, right: ExprId, ty: Ty) -> Ty {
-        let types = &mut self.out.types;
-        if types.con_of(ty) == Some(Con::Real) {
-            let span = self.ast.exprs[left].span.to(self.ast.exprs[right].span);
-            let error = Diagnostic::error(span, "`%` is the remainder of `Int`s, found `Real`")
-                .help("for reals write `x - y * trunc (x / y)`");
-            self.sink.push(error);
-            return types.error;
+    /// The type of a remainder of operands of a type: that of `Int`s, unless they are known to be reals.
+    fn remainder(&mut self, left: ExprId, ty: Ty) -> Ty {
+        if self.out.types.con_of(ty) == Some(Con::Real) {
+            return ty;
         }
-        let int = types.int;
+        let int = self.out.types.int;
         self.unify_expr(left, int, ty, Why::Operand("%"));
         int
     }
@@ -369,6 +365,11 @@ impl Infer<'_> {
 
     /// `(a op)` or `(op b)`.
     pub(super) fn section(&mut self, expr: ExprId, op: BinaryOp, side: Side, operand: ExprId) -> Ty {
+        if op == BinaryOp::Rem {
+            let found = self.infer(operand);
+            let ty = self.remainder(operand, found);
+            return self.out.types.function(ty, ty);
+        }
         let [left, right, result] = self.operator_parts(expr, op);
         let (given, missing) = match side {
             Side::Left => (left, right),

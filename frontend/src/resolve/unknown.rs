@@ -69,7 +69,7 @@ impl Resolver<'_> {
             return error.help(format!("with `import {module}` in the first line it is `{module}.{text}`"));
         }
         let foreign = match text {
-            "mod" | "rem" => Some("the remainder of integers is `a % b`"),
+            "mod" | "rem" | "fmod" => Some("the remainder is `a % b`, with the sign of `a`"),
             "div" => Some("the quotient of integers is `a / b`"),
             "band" | "land" => Some("the bits that two integers share are `bit_and a b`"),
             "bor" | "lor" => Some("the bits of either of two integers are `bit_or a b`"),

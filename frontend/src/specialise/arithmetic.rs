@@ -26,6 +26,7 @@ impl Elaborator<'_, '_> {
             BinaryOp::Sub => (Op::Sub, Op::ISub),
             BinaryOp::Mul => (Op::Mul, Op::IMul),
             BinaryOp::Div => (Op::Div, Op::IDiv),
+            // That of reals is a definition of the prelude.
             BinaryOp::Rem => (Op::IRem, Op::IRem),
             _ => unreachable!("the caller handles `{}`", op.symbol()),
         };

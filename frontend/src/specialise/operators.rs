@@ -6,6 +6,7 @@ use crate::ast::{self, BinaryOp, Comparison, Side};
 use crate::core::{ExprId, ExprKind};
 use crate::list::List;
 use crate::mono::{Mono, MonoNode};
+use crate::prelude::Implied;
 use crate::source::Span;
 
 impl Elaborator<'_, '_> {
@@ -46,6 +47,11 @@ impl Elaborator<'_, '_> {
                 Shaped { expr, form: self.plain(ty) }
             }
             (BinaryOp::Spread(arithmetic, side), &[a, b]) => self.spread((arithmetic, side), [a, b], ty, span),
+            (BinaryOp::Rem, &[a, b]) if self.is_real(ty) => {
+                let whole = self.function_type(&[ty, ty], ty);
+                let remainder = self.implied(Implied::Remainder, &[], whole, span);
+                self.apply(remainder, vec![a, b], ty, span)
+            }
             (_, &[a, b]) if self.array_kind(ty).is_some() => self.elementwise(op, [a, b], ty, span),
             (_, &[a, b]) => {
                 let expr = self.arithmetic(op, [a.expr, b.expr], ty, span);
