@@ -156,6 +156,7 @@ impl Infer<'_> {
         };
         error.help(format!("with the same number for each element it is `{left} {symbol} {right}`"))
     }
+
     /// Adds what to write where an operator is given a matrix and an array.
     pub(super) fn with_matrix(
         &self,

@@ -1,10 +1,10 @@
 //! Registers that a tight loop carries from round to round as vectors of two.
 //!
-//! Sums of tangents in several directions are computed in pairs ([`super::superwords`]). A sum that a loop carries would
-//! be taken out of its vector at the end of each round, and put into one again in the next. So two such registers are
-//! *twins*: besides the variables that they have, one has both. Where that has been written last, it is what is read, and
-//! what nobody reads of the others takes no code: numbers are taken out of the vector where they are wanted alone, and
-//! where the loop is left.
+//! Sums of tangents in several directions are computed in pairs ([`super::superwords`]). A sum that a loop carries
+//! would be taken out of its vector at the end of each round, and put into one again in the next. So two such registers
+//! are *twins*: besides the variables that they have, one has both. Where that has been written last, it is what is
+//! read, and what nobody reads of the others takes no code: numbers are taken out of the vector where they are wanted
+//! alone, and where the loop is left.
 
 use super::Function;
 use super::tight::TightLoop;
@@ -150,8 +150,7 @@ impl Function<'_, '_> {
         apart.into_iter().for_each(|registers| self.put_together(registers));
     }
 
-    /// Where a loop is left, its registers are taken out of vectors: who reads them there doesn't read what they held in
-    /// each of its rounds.
+    /// Where a loop is left, its registers are taken out of vectors, so that nobody reads what they were in each round.
     pub(super) fn take_apart(&mut self) {
         let twins: Vec<(Variable, [u16; 2])> =
             self.twins.together().map(|twins| (twins.vector, twins.registers)).collect();
