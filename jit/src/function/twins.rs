@@ -13,6 +13,7 @@ use cranelift_codegen::ir::{Block, InstBuilder, Value};
 use cranelift_frontend::Variable;
 use dualvm_vm::isa::Bank;
 use dualvm_vm::native::{Inst, Position};
+use std::collections::HashSet;
 
 /// So many registers of a loop are looked at: each may be one of two twins.
 const CARRIED_MAX: usize = 64;
@@ -84,21 +85,22 @@ impl Function<'_, '_> {
         if !MACHINE_HAS_VECTORS || !code.iter().any(|inst| matches!(inst, Inst::StrongMul { .. })) {
             return;
         }
-        let (mut carried, mut written): (Vec<u16>, Vec<u16>) = (Vec::new(), Vec::new());
+        let (mut carried, mut written) = (HashSet::new(), HashSet::new());
+        let mut in_order = Vec::new();
         for inst in code {
             inst.for_each_reg(self.stream, |reg, def| {
-                if reg.bank == Bank::Real && !def && !written.contains(&reg.index) && !carried.contains(&reg.index) {
-                    carried.push(reg.index);
+                if reg.bank == Bank::Real && !def && !written.contains(&reg.index) {
+                    carried.insert(reg.index);
                 }
             });
             inst.for_each_reg(self.stream, |reg, def| {
-                if reg.bank == Bank::Real && def && !written.contains(&reg.index) {
-                    written.push(reg.index);
+                if reg.bank == Bank::Real && def && written.insert(reg.index) {
+                    in_order.push(reg.index);
                 }
             });
         }
-        written.retain(|register| carried.contains(register));
-        written.truncate(CARRIED_MAX);
+        let written: Vec<u16> =
+            in_order.into_iter().filter(|register| carried.contains(register)).take(CARRIED_MAX).collect();
         let values: Vec<Value> = written.iter().map(|&register| self.real(register)).collect();
         for (pair, values) in written.windows(2).zip(values.windows(2)) {
             let vector = self.emit.vector([values[0], values[1]]);
