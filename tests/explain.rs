@@ -94,7 +94,7 @@ fn there_may_be_nothing_to_record() {
     assert_eq!(
         explained(&w, "count"),
         "count:
-  p.dual:25:29  loop: no record, no real that it computes depends on an argument
+  p.dual:25:29  loop: no record, because it computes no real that a derivative goes through
     25 | def count (n : Int) : Int = loop k = 0 for i < n do k + i
        |                             ^
 "
@@ -257,7 +257,7 @@ fn loops_at_one_place_are_counted() {
     let shown = module.explain("f").unwrap().with_sources(module.source_texts()).to_string();
     let expected = "\nf:
   p.dual:2:11  loop 1 of 2 here: recorded whole, one record
-  p.dual:2:11  loop 2 of 2 here: records in each round, because it makes an array of single values (p.dual:2:37)
+  p.dual:2:11  loop 2 of 2 here: records in each round, because it makes an array from single elements, as in `[| x, y |]` (p.dual:2:37)
     2 |   let y = loop y = x for _ < 100 do [| y[1], -0.5 * y[0] |] in
       |           ^
 ";
@@ -280,6 +280,12 @@ fn around(before: &str, round: &str, after: &str) -> String {
         "regs 80 real, 4 int, t1, t1, t0, t2, t3, t3\n{{\n {before}\n iconst i1, 1\n again:\n {round}\n isub i0, i0, i1
  ilt i2, i1, i0\n branch i2, again, done\n done:\n {after}\n ret (r0)\n}}\n"
     )
+}
+
+/// What is printed of functions of a program.
+fn explainer(text: &str) -> impl Fn(&str) -> String {
+    let module = Module::from_source(&Engine::default(), "p.dual", text).unwrap_or_else(|error| panic!("{error}"));
+    move |name| module.explain(name).unwrap().to_string()
 }
 
 /// What becomes of the loops of a function with this code.
@@ -319,11 +325,70 @@ fn instructions_that_no_such_loop_holds_are_named() {
     assert_eq!(refusal(&looks).1, "it looks into a value of a data type, such as a list");
     let in_place = |inst: &str| refusal(&around("build p0, i0\n pack p2 (r0)", &format!("sin r0, r0\n {inst}"), "")).1;
     assert_eq!(in_place("get r1, p0, i0\n add r0, r0, r1"), "it reads an array that is changed in place");
-    assert_eq!(in_place("put p0, i0, r0"), "it changes an element of an array");
-    assert_eq!(in_place("extend p0, p2, i0, i0"), "it copies a part of an array into another one");
-    assert_eq!(in_place("reserve p0, p0, i0"), "it makes room in an array that grows");
+    assert_eq!(in_place("put p0, i0, r0"), "it changes an array in place");
+    assert_eq!(in_place("extend p0, p2, i0, i0"), "it copies an array or a part of one");
+    assert_eq!(in_place("reserve p0, p0, i0"), "it makes an array whose length isn't known when it begins");
     let (found, _) = refusal(&body("sin r0, r0\n variant_new p4, 0 ()"));
     assert_eq!(found.inst(), Some(2));
+}
+
+#[test]
+fn every_reason_is_given_once_and_calls_come_first() {
+    let text = "def power (n : Int) (x : Real) : Real = if n == 0 then 1 else x * power (n - 1) x
+def pairs (ps : Array (Real, Int)) : Real =
+  loop s = 0.0 for (x, k) in ps do s + power k x + power 3 s
+def lists (ms : List (Matrix Real)) : Real =
+  loop s = 0.0 for m in ms do s + m[0, 0] * m[0, 1]";
+    let explain = explainer(text);
+    let tuples = "it reads or makes elements of an array that are tuples or records of not only reals";
+    let expected = format!(
+        "p.dual:3:3  loop: records in each round, because it calls `power` (p.dual:3:40), which may call itself,
+    and because {tuples} (p.dual:3:30)\n"
+    );
+    assert!(explain("pairs").contains(&expected), "{}", explain("pairs"));
+    let matrix = "it reads or makes a matrix or tensor that stands in an array or list, or that a call takes or gives";
+    let list = "it looks into a value of a data type, such as a list";
+    let expected = format!(
+        "p.dual:5:3  loop: records in each round, because {list} (p.dual:5:3),\n    and because {matrix} (p.dual:5:35)\n"
+    );
+    assert!(explain("lists").contains(&expected), "{}", explain("lists"));
+}
+
+#[test]
+fn tuples_of_reals_are_not_in_the_way() {
+    let text = "def sum_of (ps : Array (Real, Real)) : Real = loop s = 0.0 for (x, y) in ps do s + x * y
+def carried (n : Int) (x : Real) : (Real, Int) = loop (s, k) = (x, 0) for i < n do (s * x, k + i)
+def best (ps : Array (Real, Real)) : (Real, Real) =
+  loop best = ps[0] for p in ps do match (p, best) with ((x, _), (y, _)) -> if x > y then p else best
+def nested (pss : Array (Array (Real, Real))) : Real =
+  loop s = 0.0 for ps in pss do loop s = s for (x, y) in ps do if x > y then s + x * y else s";
+    let explain = explainer(text);
+    for name in ["sum_of", "carried", "best", "nested"] {
+        assert!(explain(name).contains("recorded whole"), "{}", explain(name));
+    }
+}
+
+#[test]
+fn a_loop_that_changes_an_array_in_place_says_so() {
+    let text = "def squares (a : Array Real) : Array Real = loop a = a for i < length a do { a with [i] = a[i] ^ 2 }
+def sums (a : Array Real) : Array Real = loop a = a for i < length a do { a with [i] = sum a }";
+    let explain = explainer(text);
+    let because = "records in each round, because";
+    let expected = format!("p.dual:1:45  loop: {because} it changes an array in place (p.dual:1:76)\n");
+    assert!(explain("squares").contains(&expected), "{}", explain("squares"));
+    let inner = format!("p.dual:2:88  loop: {because} it reads an array that is changed in place (p.dual:2:88)\n");
+    assert!(explain("sums").contains(&inner), "{}", explain("sums"));
+}
+
+#[test]
+fn a_loop_in_another_one_at_its_place_names_it() {
+    let text =
+        "def f (n : Int) (m : Matrix Real) : Matrix Real = loop m = m for _ < n do [| m[i, j] * 2 for i < 2, j < 2 |]";
+    let shown = explainer(text)("f");
+    let outer = "p.dual:1:75  loop 1 of 2 here: recorded whole with all that is in it, one record\n";
+    let inner = "p.dual:1:75  loop 2 of 2 here: part of the record of loop 1\n";
+    assert!(shown.contains(&format!("  {outer}  {inner}")), "{shown}");
+    assert!(shown.contains("because several loops or branches in it make one array (p.dual:1:75)\n"), "{shown}");
 }
 
 #[test]
@@ -342,7 +407,7 @@ fn what_loops_do_with_builders_may_be_in_the_way() {
     assert_eq!(after, (Refusal::BuilderInUse, text.to_owned()));
     let copied = builders(both, "pmov p1, p0\n push p1, r0", "");
     assert!(matches!(copied.0, Refusal::BuilderCopied { .. }), "{copied:?}");
-    assert_eq!(copied.1, "an array under construction has several names in it");
+    assert_eq!(copied.1, "several loops or branches in it make one array");
     let read = builders("iconst i3, 0", "build p0, i0\n push p0, r0\n finish p2, p0\n elem r0, p2, i3", "");
     assert!(matches!(read.0, Refusal::ElementBehindFinish { .. }), "{read:?}");
     assert_eq!(read.1, "it reads an array right where it finishes one");

@@ -94,8 +94,10 @@ impl Serialize for Json<&LoopExplanation> {
 
 impl Serialize for Json<&Obstacle> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Obstacle { refusal, place, call, .. } = self.0;
-        object!(serializer, "because": refusal.to_string(), "place": place.as_ref().map(Json), "call": call)
+        let Obstacle { refusal, place, call, more, .. } = self.0;
+        let because = refusal.to_string();
+        let more: Vec<_> = more.iter().map(Json).collect();
+        object!(serializer, "because": because, "place": place.as_ref().map(Json), "call": call, "more": more)
     }
 }
 

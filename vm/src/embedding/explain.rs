@@ -14,6 +14,7 @@ use crate::code::{Inst, Stream};
 use crate::preparation::flow::FlowGraph;
 use crate::preparation::prepare_with_notes;
 use crate::preparation::refusal::{Decision, LoopNote};
+use crate::preparation::region_detection;
 use crate::running::meter::Watch;
 use std::collections::VecDeque;
 
@@ -92,6 +93,8 @@ pub struct Obstacle {
     pub place: Option<Place>,
     /// The call that it is, by its number in the function.
     pub call: Option<usize>,
+    /// What else the loop holds that is in the way, once for each reason.
+    pub more: Vec<Obstacle>,
 }
 
 /// A call that the compiled function makes.
@@ -160,8 +163,12 @@ impl Explanation {
             calls.iter_mut().for_each(|call| renumber(&mut call.place));
             for explained in loops.iter_mut().flatten() {
                 renumber(&mut explained.place);
-                if let Recording::Rounds(Obstacle { place: Some(place), .. }) = &mut explained.recording {
-                    renumber(place);
+                if let Recording::Rounds(obstacle) = &mut explained.recording {
+                    let all = obstacle
+                        .place
+                        .iter_mut()
+                        .chain(obstacle.more.iter_mut().filter_map(|more| more.place.as_mut()));
+                    all.for_each(renumber);
                 }
             }
         }
@@ -211,7 +218,7 @@ impl FunctionExplanation {
         let ranges = notes.loops.as_ref().map(|notes| LoopRanges::new(notes, flow)).unwrap_or_default();
         let calls = calls(def, body, flow, &ranges);
         let loops = notes.loops.map(|notes| {
-            let loops = Loops { debug: &def.debug, body, flow, notes: &notes, ranges: &ranges, calls: &calls };
+            let loops = Loops { def, body, flow, notes: &notes, ranges: &ranges, calls: &calls };
             let busy = loops.busy(&prepared.stream);
             (0..notes.len()).map(|number| loops.explain(number, &busy)).collect()
         });
@@ -241,7 +248,7 @@ fn calls(def: &ModuleDef, body: &Body, flow: &FlowGraph, ranges: &LoopRanges) ->
 
 /// What is known of a function's loops.
 struct Loops<'a> {
-    debug: &'a DebugInfo,
+    def: &'a ModuleDef,
     body: &'a Body,
     flow: &'a FlowGraph,
     notes: &'a [LoopNote],
@@ -273,7 +280,7 @@ impl Loops<'_> {
     fn explain(&self, number: usize, busy: &[u32]) -> LoopExplanation {
         let LoopNote { found, decision } = &self.notes[number];
         let latch = found.latches.iter().max().expect("a loop goes back");
-        let place = Place::of(self.debug, self.body, self.flow.blocks()[*latch].end - 1);
+        let place = Place::of(&self.def.debug, self.body, self.flow.blocks()[*latch].end - 1);
         let region = |mut number: usize| {
             while self.notes[number].decision == Decision::Inside {
                 number = self.notes[number].found.parent.expect("what is inside has a loop around it");
@@ -286,16 +293,49 @@ impl Loops<'_> {
             Decision::Straight => Recording::Straight,
             Decision::Region => Recording::Region,
             Decision::Inside => Recording::InRegion(region(number)),
-            Decision::Refused(refusal) => Recording::Rounds(self.obstacle(refusal)),
+            Decision::Refused(refusal) => Recording::Rounds(self.obstacles(number, refusal)),
         };
         LoopExplanation { place, parent: found.parent, recording }
     }
 
+    /// Why a loop is refused. It may hold several things that are in the way, of which the first one was found.
+    fn obstacles(&self, number: usize, refusal: Refusal) -> Obstacle {
+        let held = match refusal {
+            // An array that is changed in place has several names, too.
+            Refusal::Holds { .. } | Refusal::BuilderCopied { .. } => self.held(number),
+            _ => Vec::new(),
+        };
+        let mut all = held.into_iter().map(|held| self.obstacle(held));
+        let first = all.next().unwrap_or_else(|| self.obstacle(refusal));
+        Obstacle { more: all.collect(), ..first }
+    }
+
+    /// What a loop holds that no region does: the first instruction for each reason, calls before others.
+    fn held(&self, number: usize) -> Vec<Refusal> {
+        let blocks = self.notes[number].found.blocks.iter().map(|&block| self.flow.blocks()[block]);
+        let code = blocks.flat_map(|block| block.start..block.end);
+        let mut held: Vec<Refusal> = Vec::new();
+        for at in code.filter(|&at| !region_detection::may_hold(self.body.code[at as usize].op)) {
+            let refusal = Refusal::holds(self.def, self.body, at);
+            if !held.iter().any(|known| known.to_string() == refusal.to_string()) {
+                held.push(refusal);
+            }
+        }
+        let op = |refusal: &Refusal| self.body.code[refusal.inst().expect("it is one") as usize].op;
+        if held.iter().any(|refusal| matches!(op(refusal), Op::Put | Op::IPut | Op::PPut)) {
+            // That it is read, too, is no reason of its own.
+            held.retain(|refusal| !matches!(op(refusal), Op::Get | Op::IGet | Op::PGet));
+        }
+        held.sort_by_key(|refusal| !op(refusal).calls());
+        held
+    }
+
     fn obstacle(&self, refusal: Refusal) -> Obstacle {
-        let Some(inst) = refusal.inst() else { return Obstacle { refusal, place: None, call: None } };
+        let more = Vec::new();
+        let Some(inst) = refusal.inst() else { return Obstacle { refusal, place: None, call: None, more } };
         // The tasks of a fork stand behind it.
         let at = inst + u32::from(self.body.code[inst as usize].op == Op::Fork);
         let call = self.calls.iter().position(|call| call.place.inst == at);
-        Obstacle { refusal, place: Some(Place::of(self.debug, self.body, inst)), call }
+        Obstacle { refusal, place: Some(Place::of(&self.def.debug, self.body, inst)), call, more }
     }
 }

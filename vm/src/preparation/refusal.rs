@@ -4,6 +4,7 @@ use super::flow::FlowGraph;
 use super::nesting::{self, Natural};
 use super::region_detection::Region;
 use crate::bytecode::isa::Op;
+use crate::bytecode::module::{Body, ModuleDef, TypeDef};
 use crate::running::meter::Watch;
 use crate::trap::TrapKind;
 use std::fmt;
@@ -21,6 +22,8 @@ pub enum Refusal {
         inst: u32,
         /// What it is.
         op: Op,
+        /// Whether it reads or makes an object that has a shape, such as a matrix.
+        of_shape: bool,
     },
     /// An array under construction goes by several names, one of which this instruction makes.
     BuilderCopied {
@@ -88,6 +91,19 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// That a loop holds this instruction.
+    pub(crate) fn holds(module: &ModuleDef, body: &Body, inst: u32) -> Refusal {
+        let code = &body.code[inst as usize];
+        let object = match code.op {
+            Op::StructNew => Some(code.a),
+            Op::Field | Op::IField | Op::PField => Some(code.b),
+            _ => None,
+        };
+        let type_of = |object: u16| &module.types[body.refs[usize::from(object)].index()];
+        let of_shape = object.is_some_and(|object| matches!(type_of(object), TypeDef::Shaped(_)));
+        Refusal::Holds { inst, op: code.op, of_shape }
+    }
+
     /// The instruction that is in the way, if it is a single one.
     pub fn inst(&self) -> Option<u32> {
         match *self {
@@ -102,6 +118,10 @@ impl Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Refusal::Holds { of_shape: true, .. } => write!(
+                f,
+                "it reads or makes a matrix or tensor that stands in an array or list, or that a call takes or gives"
+            ),
             Refusal::Holds { op, .. } => match op {
                 Op::Call | Op::TailCall => write!(f, "it calls a function"),
                 Op::CallClosure | Op::TailCallClosure => write!(f, "it calls a function value"),
@@ -110,25 +130,24 @@ impl fmt::Display for Refusal {
                 Op::Jvp | Op::Vjp | Op::CustomVjp | Op::CustomJvp => write!(f, "it takes the derivative of a function"),
                 Op::Checkpoint | Op::Primal => write!(f, "it calls a function that isn't recorded"),
                 Op::Once => write!(f, "it asks for a constant that may trap"),
-                Op::StructNew => write!(f, "it makes a pair, tuple or record that is kept in an array"),
                 Op::VariantNew | Op::ChainNew | Op::ChainPush | Op::ChainFinish => {
                     write!(f, "it makes a value of a data type, such as a list")
                 }
                 Op::ClosureNew => write!(f, "it makes a function value"),
-                Op::Pack => write!(f, "it makes an array of single values"),
-                Op::Field | Op::IField | Op::PField => {
-                    write!(f, "it reads a pair, tuple or record that is kept in an array")
+                Op::Pack => write!(f, "it makes an array from single elements, as in `[| x, y |]`"),
+                Op::StructNew | Op::Field | Op::IField | Op::PField => {
+                    write!(f, "it reads or makes elements of an array that are tuples or records of not only reals")
                 }
                 Op::VariantTag | Op::Payload | Op::IPayload | Op::PPayload => {
                     write!(f, "it looks into a value of a data type, such as a list")
                 }
                 Op::Get | Op::IGet | Op::PGet => write!(f, "it reads an array that is changed in place"),
-                Op::Put | Op::IPut | Op::PPut => write!(f, "it changes an element of an array"),
-                Op::Extend => write!(f, "it copies a part of an array into another one"),
-                Op::Reserve => write!(f, "it makes room in an array that grows"),
+                Op::Put | Op::IPut | Op::PPut => write!(f, "it changes an array in place"),
+                Op::Extend => write!(f, "it copies an array or a part of one"),
+                Op::Reserve => write!(f, "it makes an array whose length isn't known when it begins"),
                 op => write!(f, "it holds the instruction `{}`", op.info().mnemonic),
             },
-            Refusal::BuilderCopied { .. } => write!(f, "an array under construction has several names in it"),
+            Refusal::BuilderCopied { .. } => write!(f, "several loops or branches in it make one array"),
             Refusal::Builders => write!(f, "it appends to several arrays that are begun before it"),
             Refusal::BuilderFromOutside => write!(f, "it finishes an array that is begun before it"),
             Refusal::BuilderInUse => write!(f, "an array that it begins is under construction before it or after it"),

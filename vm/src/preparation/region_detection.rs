@@ -252,6 +252,17 @@ pub(super) fn is_recorded_loop(flow: &FlowGraph, found: &Natural, loops: &[Loop]
     })
 }
 
+/// Whether a region may hold such an instruction.
+pub(crate) fn may_hold(op: Op) -> bool {
+    match op {
+        Op::Mov | Op::IMov | Op::PMov | Op::Const | Op::IConst | Op::PSelect => true,
+        Op::Len | Op::Elem | Op::IElem | Op::PElem | Op::Row | Op::SameLen | Op::SameShape | Op::Trace => true,
+        Op::Build | Op::Push | Op::IPush | Op::PPush | Op::Finish => true,
+        Op::Jump | Op::Branch | Op::Switch => true,
+        op => op.is_scalar(),
+    }
+}
+
 struct Finder<'a> {
     facts: Facts<'a>,
     before: &'a Predecessors,
@@ -369,7 +380,7 @@ impl Finder<'_> {
 
     /// What a loop does with builders, or what it holds that a region doesn't.
     fn builders(&self, found: &Natural, watch: &Watch<'_>) -> Result<Result<Builders, Refusal>, TrapKind> {
-        let Facts { body, flow, .. } = self.facts;
+        let Facts { module, body, flow, .. } = self.facts;
         let mut instructions = 0;
         let mut builders = Builders::default();
         for &block in &found.blocks {
@@ -381,19 +392,15 @@ impl Finder<'_> {
             for (at, inst) in (block.start..).zip(&body.code[block.start as usize..block.end as usize]) {
                 watch.tick(1)?;
                 match inst.op {
-                    Op::Mov | Op::IMov | Op::Const | Op::IConst => {}
-                    Op::Len | Op::Elem | Op::IElem | Op::Row | Op::SameLen | Op::SameShape | Op::Trace => {}
                     // Under another name something could be pushed that nobody knows of here.
                     Op::PMov | Op::PSelect if self.is_builder(inst.a) => {
                         return Ok(Err(Refusal::BuilderCopied { inst: at }));
                     }
-                    Op::PElem | Op::PMov | Op::PSelect | Op::Jump | Op::Branch | Op::Switch => {}
                     Op::Build => _ = builders.begun.insert(inst.a),
                     Op::Push => _ = builders.pushed.insert(inst.a),
-                    Op::IPush | Op::PPush => {}
                     Op::Finish => _ = builders.finished.insert(inst.b),
-                    op if op.is_scalar() => {}
-                    op => return Ok(Err(Refusal::Holds { inst: at, op })),
+                    op if may_hold(op) => {}
+                    _ => return Ok(Err(Refusal::holds(module, body, at))),
                 }
             }
         }

@@ -79,8 +79,10 @@ impl WithSources<'_> {
         let loops = function.loops.as_deref().unwrap_or_default();
         let calls = function.calls.iter().map(Item::Call);
         let mut items: Vec<Item<'_>> = loops.iter().map(Item::Loop).chain(calls).collect();
+        // Of loops at one place of the source the outer ones come first, as they are.
         items.sort_by_key(|item| {
             let Place { inst, source } = item.place().clone();
+            let inst = if source.is_some() { 0 } else { inst };
             (source, inst)
         });
         if function.loops.is_none() {
@@ -97,7 +99,7 @@ impl WithSources<'_> {
                             1 => write!(f, "loop: ")?,
                             count => write!(f, "loop {n} of {count} here: ")?,
                         }
-                        self.recording(f, function, &found.recording)?;
+                        self.recording(f, function, found, at_place)?;
                     }
                     Item::Call(call) => self.call(f, call)?,
                 }
@@ -114,19 +116,29 @@ impl WithSources<'_> {
         &self,
         f: &mut fmt::Formatter<'_>,
         function: &FunctionExplanation,
-        recording: &Recording,
+        found: &LoopExplanation,
+        at_place: &[Item<'_>],
     ) -> fmt::Result {
-        match recording {
+        match &found.recording {
             Recording::Straight => write!(f, "recorded whole, one record"),
             Recording::Region => write!(f, "recorded whole with all that is in it, one record"),
             Recording::InRegion(region) => {
-                let around = function.loops.as_ref().map(|loops| shown(&loops[*region].place));
-                write!(f, "part of the record of the loop at {}", around.unwrap_or_default())
+                let Some(around) = function.loops.as_ref().map(|loops| &loops[*region]) else { return Ok(()) };
+                let is_around = |item: &Item<'_>| matches!(item, Item::Loop(found) if std::ptr::eq(*found, around));
+                match at_place.iter().position(is_around) {
+                    Some(number) => write!(f, "part of the record of loop {}", number + 1),
+                    None => write!(f, "part of the record of the loop at {}", shown(&around.place)),
+                }
             }
-            Recording::Nothing => write!(f, "no record, no real that it computes depends on an argument"),
+            Recording::Nothing => write!(f, "no record, because it computes no real that a derivative goes through"),
             Recording::Rounds(obstacle) => {
                 write!(f, "records in each round, because ")?;
-                self.obstacle(f, function, obstacle)
+                self.obstacle(f, function, obstacle)?;
+                for obstacle in &obstacle.more {
+                    write!(f, ",\n    and because ")?;
+                    self.obstacle(f, function, obstacle)?;
+                }
+                Ok(())
             }
         }
     }
@@ -135,7 +147,7 @@ impl WithSources<'_> {
         &self,
         f: &mut fmt::Formatter<'_>,
         function: &FunctionExplanation,
-        Obstacle { refusal, place, call }: &Obstacle,
+        Obstacle { refusal, place, call, .. }: &Obstacle,
     ) -> fmt::Result {
         let call = call.map(|number| &function.calls[number]);
         match call {
