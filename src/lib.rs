@@ -324,7 +324,8 @@ pub use vm::engine::{
     JvpsOfReals, Limits, Listener, NoSuchParameter, Stats, TangentError, TraceLine, Vjp,
 };
 pub use vm::explain::{
-    CallExplanation, CallKind, Explanation, FunctionExplanation, LoopExplanation, Obstacle, Place, Recording,
+    CallExplanation, CallKind, CopyExplanation, Explanation, FunctionExplanation, LoopExplanation, Obstacle, Place,
+    Recording,
 };
 pub use vm::flat::{
     self, CallFrame, Column, ColumnError, ColumnMut, FlatFunction, FlatValue, ItemError, NotFlat, Places,

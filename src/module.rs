@@ -1,7 +1,8 @@
 //! Modules: source, assembly or binary in, verified code out.
 
 use crate::frontend::{
-    self, CompileOptions, Compiled, Diagnostic, Diagnostics, ImportedLibrary, KeptCall, Signature, Span, Unexported,
+    self, CompileOptions, Compiled, CopiedArray, Diagnostic, Diagnostics, ImportedLibrary, KeptCall, Signature, Span,
+    Unexported,
 };
 use crate::kind::FileKind;
 use crate::link;
@@ -45,6 +46,8 @@ pub struct Module {
     warnings: Arc<Diagnostics>,
     /// The calls that the compiler has left, and why; only source tells.
     kept_calls: Arc<[KeptCall]>,
+    /// The arrays that are copied to change elements of them, and why; only source tells.
+    copied_arrays: Arc<[CopiedArray]>,
     /// The texts of the files that it was compiled from.
     source_texts: Arc<SourceTexts>,
     /// The imports that nobody gives.
@@ -296,6 +299,12 @@ impl Module {
                 let here = kept().find(|kept| kept.place == call.place.source).or_else(|| kept().next());
                 call.reason = here.map(|kept| kept.reason.to_string());
             }
+            for copy in &mut function.copies {
+                let is_it = |copied: &&CopiedArray| copied.function == func && copied.place == copy.place.source;
+                if let Some(copied) = self.copied_arrays.iter().find(is_it) {
+                    (copy.reason, copy.cause) = (Some(copied.reason.to_string()), copied.cause.clone());
+                }
+            }
         }
         Ok(explanation)
     }
@@ -455,7 +464,9 @@ impl Module {
     }
 
     fn verify(engine: &Engine, read: Read, linker: &Linker) -> Result<Module, Error> {
-        let Read { def, signatures, unexported, warnings, kept_calls, source_texts, import_places, .. } = read;
+        let Read {
+            def, signatures, unexported, warnings, kept_calls, copied_arrays, source_texts, import_places, ..
+        } = read;
         let verified = engine::Module::linked(engine, def, linker, generator()).map_err(|errors| {
             refused_imports(&warnings, &import_places, &errors).unwrap_or(ErrorKind::Verify(errors))
         })?;
@@ -465,6 +476,7 @@ impl Module {
             unexported: unexported.into(),
             warnings: Arc::new(warnings),
             kept_calls: kept_calls.into(),
+            copied_arrays: copied_arrays.into(),
             source_texts: Arc::new(source_texts),
             missing_imports: Arc::default(),
         })
@@ -546,6 +558,7 @@ struct Read {
     unexported: Vec<Unexported>,
     warnings: Diagnostics,
     kept_calls: Vec<KeptCall>,
+    copied_arrays: Vec<CopiedArray>,
     source_texts: SourceTexts,
     import_places: Vec<Option<Span>>,
     libraries: Vec<ImportedLibrary>,
@@ -560,6 +573,7 @@ impl Read {
             unexported: Vec::new(),
             warnings: Diagnostics::default(),
             kept_calls: Vec::new(),
+            copied_arrays: Vec::new(),
             source_texts: SourceTexts::default(),
             import_places: Vec::new(),
             libraries: Vec::new(),
@@ -593,9 +607,29 @@ fn options_for(engine: &Engine, options: &CompileOptions) -> CompileOptions {
 /// The one place where the language's compiler is called.
 fn compile(file: &str, text: &str, options: &CompileOptions) -> Result<Read, Error> {
     let compiled = frontend::compile_with(file, text, options).map_err(ErrorKind::Source)?;
-    let Compiled { module, signatures, unexported, warnings, kept_calls, sources, import_places, libraries, .. } =
-        compiled;
+    let Compiled {
+        module,
+        signatures,
+        unexported,
+        warnings,
+        kept_calls,
+        copied_arrays,
+        sources,
+        import_places,
+        libraries,
+        ..
+    } = compiled;
     let mut source_texts = SourceTexts::default();
     sources.into_iter().for_each(|(name, text)| source_texts.insert(name, text));
-    Ok(Read { def: module, signatures, unexported, warnings, kept_calls, source_texts, import_places, libraries })
+    Ok(Read {
+        def: module,
+        signatures,
+        unexported,
+        warnings,
+        kept_calls,
+        copied_arrays,
+        source_texts,
+        import_places,
+        libraries,
+    })
 }

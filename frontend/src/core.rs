@@ -15,6 +15,7 @@
 //! Whatever can trap or fail to end is evaluated where the source says, in the source's order.
 
 use crate::arena::{Id, Table, id_types};
+use crate::copied::Copied;
 use crate::hash::HashMap;
 use crate::kept::Kept;
 use crate::limits::Meter;
@@ -94,6 +95,8 @@ pub(crate) struct Program {
     pub(crate) module: ModuleBuilder,
     /// The calls that are left after inlining, with those that have vanished since.
     pub(crate) kept: Vec<Kept>,
+    /// Arrays that are copied to change elements of them, found at the end.
+    pub(crate) copied: Vec<Copied>,
     /// The calls in whose place the code of what is called stands.
     pub(crate) calls: Table<CallSite, InlinedCall>,
 }
@@ -669,6 +672,18 @@ impl Body {
             node.for_each_child(|child| pending.push(child));
             Some((expr, node))
         })
+    }
+
+    /// The expression of several that has one of their values, and which one of its own that is.
+    pub(crate) fn part(&self, lists: &TypeLists, parts: &[ExprId], mut at: usize) -> Option<(ExprId, usize)> {
+        for &part in parts {
+            let count = lists.get(self.exprs[part].types).len();
+            if at < count {
+                return Some((part, at));
+            }
+            at -= count;
+        }
+        None
     }
 
     /// Adds an expression that is an atom.

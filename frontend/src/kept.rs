@@ -68,6 +68,18 @@ impl fmt::Display for KeptReason {
     }
 }
 
+/// The place of an expression in the program's text; of one in the prelude, the call in whose place it stands, if there
+/// is one.
+pub(crate) fn own_place(
+    origin: Origin,
+    sources: &SourceMap,
+    calls: &Table<CallSite, InlinedCall>,
+) -> Option<SourcePlace> {
+    let mut around = std::iter::successors(Some(origin), |origin| Some(calls[origin.call?].origin));
+    let own = around.find(|origin| origin.span != Span::default() && sources.is_own(origin.span))?;
+    Some(sources.source_place(own.span))
+}
+
 /// A call that was kept, while there are spans.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kept {
@@ -81,9 +93,7 @@ impl Kept {
     /// The call in terms of the module.
     pub(crate) fn located(&self, sources: &SourceMap, calls: &Table<CallSite, InlinedCall>) -> KeptCall {
         let func = |id: FunctionId| FuncId(id.index() as u32);
-        let mut around = std::iter::successors(Some(self.origin), |origin| Some(calls[origin.call?].origin));
-        let own = around.find(|origin| origin.span != Span::default() && sources.is_own(origin.span));
-        let place = own.map(|origin| sources.source_place(origin.span));
+        let place = own_place(self.origin, sources, calls);
         KeptCall { caller: func(self.caller), callee: func(self.callee), place, reason: self.reason }
     }
 }

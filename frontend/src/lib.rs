@@ -18,6 +18,7 @@ mod arena;
 mod ast;
 mod builtins;
 mod chain;
+mod copied;
 mod copy;
 mod core;
 mod diagnostics;
@@ -59,6 +60,7 @@ mod types;
 mod unexported;
 mod warnings;
 
+pub use copied::{CopiedArray, CopyReason};
 pub use diagnostics::{Diagnostic, Diagnostics, Label, Severity};
 pub use format::{format, format_with};
 pub use importer::{ImportRequest, ImportedContent, ImportedFile, ImportedLibrary, Importer, MemoryImporter};
@@ -107,6 +109,9 @@ pub struct Compiled {
     /// The calls that are left after functions were copied into their callers, and why. Some of them may have vanished
     /// since.
     pub kept_calls: Vec<KeptCall>,
+    /// The arrays that are copied to change elements of them, where it is known why. Some of them may have vanished
+    /// since.
+    pub copied_arrays: Vec<CopiedArray>,
     /// The files that it was compiled from, the main one first, but for those of the language's library: names and
     /// texts.
     pub sources: Vec<(String, Arc<str>)>,
@@ -238,6 +243,7 @@ fn compile_into(
         return None;
     }
     let kept_calls = program.kept.iter().map(|kept| kept.located(sources, &program.calls)).collect();
+    let copied_arrays = program.copied.iter().map(|copied| copied.located(sources, &program.calls)).collect();
     let module = lower::lower(program, sources, sink, meter);
     let times = CompileTimes { parse: parsed - began, check: checked - parsed, compile: checked.elapsed() };
     let own = sources.files().iter().filter(|file| file.is_own());
@@ -252,6 +258,7 @@ fn compile_into(
         unexported,
         warnings: warned,
         kept_calls,
+        copied_arrays,
         sources,
         import_places,
         libraries,

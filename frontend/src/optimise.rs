@@ -13,6 +13,7 @@
 mod arrays;
 mod cases;
 mod copies;
+mod copy_reasons;
 mod dead;
 mod entry;
 mod extremes;
@@ -39,14 +40,16 @@ const CONSTANT_COST: u32 = 20;
 
 /// Improves all functions. If the compilation is stopped, what comes of the program has no meaning.
 pub(crate) fn optimise(mut program: Program, meter: &Meter) -> Program {
-    let Program { functions, lists, module, .. } = &mut program;
+    let Program { functions, lists, module, copied, .. } = &mut program;
     let mut audible = None;
     for id in functions.ids() {
         let function = &mut functions[id];
         if meter.as_written {
             share::share(function, lists, meter);
             dead::drop_unused(function, meter);
-            in_place::change(function, lists, module, meter);
+            if let Some(refusals) = in_place::change(function, lists, module, meter) {
+                copied.extend(copy_reasons::find(function, lists, &refusals, meter));
+            }
             continue;
         }
         cases::choose(function, lists, meter);
@@ -91,7 +94,9 @@ pub(crate) fn optimise(mut program: Program, meter: &Meter) -> Program {
         entry::load_first(function, lists, meter);
         sink::sink(function, lists, meter);
         dead::drop_unused(function, meter);
-        in_place::change(function, lists, module, meter);
+        if let Some(refusals) = in_place::change(function, lists, module, meter) {
+            copied.extend(copy_reasons::find(function, lists, &refusals, meter));
+        }
     }
     if meter.go_on() && params::drop_unread(&mut program, meter) {
         // What was computed for them goes too.

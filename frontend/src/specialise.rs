@@ -77,6 +77,7 @@ pub(crate) fn specialise(
         lists,
         module: ModuleBuilder::new(),
         kept: Vec::new(),
+        copied: Vec::new(),
         calls: Table::default(),
     };
     let mut specialiser = Specialiser {

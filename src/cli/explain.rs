@@ -3,8 +3,10 @@
 use super::failure::{Failure, Outcome};
 use super::input::{default_function, load_unlinked, shown};
 use super::{Format, Program, output};
+use dualvm::vm::module::SourcePlace;
 use dualvm::{
-    CallExplanation, CallKind, Explanation, FunctionExplanation, LoopExplanation, Obstacle, Place, Recording,
+    CallExplanation, CallKind, CopyExplanation, Explanation, FunctionExplanation, LoopExplanation, Obstacle, Place,
+    Recording,
 };
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
@@ -13,6 +15,9 @@ When derivatives are asked for, a run leaves records for the sweep back. A loop 
 however many rounds it has; in other loops each round leaves some. The list is of loops and calls as compiled: loops
 that were fused, unrolled or removed, and calls of functions that were copied into their callers, are not there. A loop
 of the prelude has the place of what uses it.
+
+Where an array is copied to change an element, there is a line for that, with the reason; there is none where it is
+changed in place.
 
   dualvm explain examples/rosenbrock.dual rosenbrock
 
@@ -61,7 +66,8 @@ impl Serialize for Json<&FunctionExplanation> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let loops: Option<Vec<_>> = self.0.loops.as_ref().map(|loops| loops.iter().map(Json).collect());
         let calls: Vec<_> = self.0.calls.iter().map(Json).collect();
-        object!(serializer, "name": self.0.name, "loops": loops, "calls": calls)
+        let copies: Vec<_> = self.0.copies.iter().map(Json).collect();
+        object!(serializer, "name": self.0.name, "loops": loops, "calls": calls, "copies": copies)
     }
 }
 
@@ -71,6 +77,13 @@ impl Serialize for Json<&Place> {
         let file = source.map(|place| &*place.file);
         let (line, column) = source.map(|place| (place.line, place.column)).unzip();
         object!(serializer, "file": file, "line": line, "column": column, "instruction": self.0.inst)
+    }
+}
+
+impl Serialize for Json<&SourcePlace> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let SourcePlace { file, line, column } = self.0;
+        object!(serializer, "file": **file, "line": line, "column": column)
     }
 }
 
@@ -98,6 +111,21 @@ impl Serialize for Json<&Obstacle> {
         let because = refusal.to_string();
         let more: Vec<_> = more.iter().map(Json).collect();
         object!(serializer, "because": because, "place": place.as_ref().map(Json), "call": call, "more": more)
+    }
+}
+
+impl Serialize for Json<&CopyExplanation> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let CopyExplanation { place, parent, before_loop, reason, cause, .. } = self.0;
+        let (place, cause) = (Json(place), cause.as_ref().map(Json));
+        object!(
+            serializer,
+            "place": place,
+            "parent": parent,
+            "before_loop": before_loop,
+            "because": reason,
+            "cause": cause,
+        )
     }
 }
 

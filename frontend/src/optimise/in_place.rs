@@ -10,6 +10,7 @@
 //! The parameters of a repetition, which a tail call or a list makes, are such accumulators, and a jump back ends the
 //! round. Without a jump, what the repetition ends with may do anything with the array, which is finished before it.
 
+use crate::copied::CopyReason;
 use crate::core::{
     ArrayType, Atom, Binding, Body, Expr, ExprId, ExprKind, Function, Iteration, Label, Loop, Origin, Step, Switch,
     Text, TypeLists, Var,
@@ -20,8 +21,14 @@ use crate::list::List;
 use dualvm_vm::builder::ModuleBuilder;
 use dualvm_vm::module::{TypeDef, ValueType};
 
-/// Changes a function's arrays where they are.
-pub(super) fn change(function: &mut Function, lists: &mut TypeLists, module: &mut ModuleBuilder, meter: &Meter) {
+/// Changes a function's arrays where they are. Says of the others that loops carry what is in the way; `None` if the
+/// function changes no array.
+pub(super) fn change(
+    function: &mut Function,
+    lists: &mut TypeLists,
+    module: &mut ModuleBuilder,
+    meter: &Meter,
+) -> Option<HashMap<Var, Refusal>> {
     // Loops before those inside of them, which may be part of what is done for the outer ones.
     let mut loops = Vec::new();
     let mut pending = vec![function.root];
@@ -29,7 +36,7 @@ pub(super) fn change(function: &mut Function, lists: &mut TypeLists, module: &mu
     while let Some(expr) = pending.pop() {
         let node = &function.body.exprs[expr];
         if !meter.step(node.origin.span) {
-            return;
+            return None;
         }
         replaces |= matches!(node.kind, ExprKind::Replace(..));
         if matches!(node.kind, ExprKind::Loop(_) | ExprKind::Repeat(_)) {
@@ -38,20 +45,37 @@ pub(super) fn change(function: &mut Function, lists: &mut TypeLists, module: &mu
         node.for_each_child(|child| pending.push(child));
     }
     if !replaces {
-        return;
+        return None;
     }
+    let mut refusals = HashMap::default();
     for mut expr in loops {
         let mut at = 0;
         while let Some(&var) = carried(&function.body, expr).get(at) {
-            if let ValueType::Ref(_) = function.body.vars[var]
-                && let Some(found) = Walker::new(&function.body, lists, meter).accumulator(expr, at)
-            {
-                let mut rewriter = Rewriter { body: &mut function.body, lists, module, found: &found };
-                expr = rewriter.accumulator(expr, at);
+            if let ValueType::Ref(_) = function.body.vars[var] {
+                match Walker::new(&function.body, lists, meter).accumulator(expr, at) {
+                    Ok(Some(found)) => {
+                        let mut rewriter = Rewriter { body: &mut function.body, lists, module, found: &found };
+                        expr = rewriter.accumulator(expr, at);
+                    }
+                    Ok(None) => {}
+                    Err(Refused { reason, at }) => {
+                        let cause = function.body.exprs[at].origin;
+                        refusals.extend(reason.map(|reason| (var, Refusal { reason, cause })));
+                    }
+                }
             }
             at += 1;
         }
     }
+    Some(refusals)
+}
+
+/// Why an array that a loop carries can't be changed in place.
+#[derive(Clone, Copy)]
+pub(super) struct Refusal {
+    pub(super) reason: CopyReason,
+    /// What is in the way.
+    pub(super) cause: Origin,
 }
 
 /// The variables that hold the versions of an accumulator of a loop, and how these hold their elements, if it can be
@@ -62,7 +86,7 @@ pub(super) fn versions(
     meter: &Meter,
     (expr, at): (ExprId, usize),
 ) -> Option<(HashSet<Var>, ArrayType)> {
-    let found = Walker::new(body, lists, meter).accumulator(expr, at)?;
+    let found = Walker::new(body, lists, meter).accumulator(expr, at).ok()??;
     Some((found.versions, found.array))
 }
 
@@ -100,9 +124,19 @@ struct Walker<'w> {
 }
 
 /// The array can't be changed in place.
-struct Refused;
+struct Refused {
+    /// Why, if there are words for it.
+    reason: Option<CopyReason>,
+    /// The expression that is in the way.
+    at: ExprId,
+}
 
 type Walk = Result<(), Refused>;
+
+/// There are no words for it.
+fn refused(at: ExprId) -> Refused {
+    Refused { reason: None, at }
+}
 
 impl<'w> Walker<'w> {
     fn new(body: &'w Body, lists: &'w TypeLists, meter: &'w Meter) -> Self {
@@ -111,19 +145,19 @@ impl<'w> Walker<'w> {
     }
 
     /// The versions of an accumulator of a loop, if one of its rounds changes it and all may.
-    fn accumulator(mut self, expr: ExprId, at: usize) -> Option<Found> {
+    fn accumulator(mut self, expr: ExprId, at: usize) -> Result<Option<Found>, Refused> {
         match &self.body.exprs[expr].kind {
-            ExprKind::Loop(repeat) => self.rounds(repeat, at).ok()?,
+            ExprKind::Loop(repeat) => self.rounds(repeat, at)?,
             ExprKind::Repeat(repeat) if !repeat.builds => {
                 let var = repeat.params[at];
                 self.versions.insert(var);
                 self.newest = Some(var);
-                self.goes_on(repeat.body, repeat.label, at).ok()?;
+                self.goes_on(repeat.body, repeat.label, at)?;
             }
-            _ => return None,
+            _ => return Err(refused(expr)),
         }
-        let array = self.array.filter(|_| self.changes)?;
-        Some(Found { versions: self.versions, ends: self.ends, array })
+        let array = self.array.filter(|_| self.changes);
+        Ok(array.map(|array| Found { versions: self.versions, ends: self.ends, array }))
     }
 
     /// The rounds of a loop that begins with the newest version in a variable.
@@ -140,7 +174,7 @@ impl<'w> Walker<'w> {
     /// What a repetition does with the newest version: it hands it on where it jumps back, or ends with it.
     fn goes_on(&mut self, expr: ExprId, back: Label, at: usize) -> Walk {
         if !self.meter.step(self.body.exprs[expr].origin.span) {
-            return Err(Refused);
+            return Err(refused(expr));
         }
         crate::stack::grown(|| self.goes_on_here(expr, back, at))
     }
@@ -160,7 +194,7 @@ impl<'w> Walker<'w> {
                 self.reads(switch.object)?;
                 self.either(&arms(switch), |walker, arm| walker.goes_on(arm, back, at))
             }
-            ExprKind::Jump(label, args) if *label == back => self.hands_on_one(args, at),
+            ExprKind::Jump(label, args) if *label == back => self.hands_on_one(expr, args, at),
             _ => self.ends(expr, back),
         }
     }
@@ -168,14 +202,14 @@ impl<'w> Walker<'w> {
     /// An expression that a repetition ends with has the newest version as an array, if any.
     fn ends(&mut self, expr: ExprId, back: Label) -> Walk {
         let mut reads = false;
-        for (_, node) in self.body.nodes_of(expr) {
+        for (part, node) in self.body.nodes_of(expr) {
             if !self.meter.step(node.origin.span) {
-                return Err(Refused);
+                return Err(refused(part));
             }
             match &node.kind {
                 ExprKind::Var(var) if Some(*var) == self.newest => reads = true,
-                ExprKind::Var(var) if self.versions.contains(var) => return Err(Refused),
-                ExprKind::Jump(label, _) if *label == back => return Err(Refused),
+                ExprKind::Var(var) if self.versions.contains(var) => return Err(self.is_read(part, *var)),
+                ExprKind::Jump(label, _) if *label == back => return Err(refused(part)),
                 _ => {}
             }
         }
@@ -186,7 +220,7 @@ impl<'w> Walker<'w> {
     /// An expression that isn't one of a version, but may read it.
     fn reads(&mut self, expr: ExprId) -> Walk {
         if !self.meter.step(self.body.exprs[expr].origin.span) {
-            return Err(Refused);
+            return Err(refused(expr));
         }
         crate::stack::grown(|| self.reads_here(expr))
     }
@@ -195,16 +229,16 @@ impl<'w> Walker<'w> {
         let body = self.body;
         let node = &body.exprs[expr];
         match &node.kind {
-            ExprKind::Var(var) if self.versions.contains(var) => Err(Refused),
+            ExprKind::Var(var) if self.versions.contains(var) => Err(self.is_read(expr, *var)),
             &ExprKind::Element(array, [source, index], _) if self.is_version(source) => {
                 self.reads_newest(source)?;
                 self.reads(index)?;
                 self.reads_newest(source)?;
-                self.is_of(array)
+                self.is_of(expr, array)
             }
             &ExprKind::Length(array, source) if self.is_version(source) => {
                 self.reads_newest(source)?;
-                self.is_of(array)
+                self.is_of(expr, array)
             }
             ExprKind::Block(bindings, value) => {
                 bindings.iter().try_for_each(|binding| self.binding(binding))?;
@@ -219,7 +253,7 @@ impl<'w> Walker<'w> {
                     self.reads(child)?;
                     // What may or may not be evaluated, or often, hands nothing on that it doesn't bind itself.
                     if self.newest != before {
-                        return Err(Refused);
+                        return Err(refused(child));
                     }
                 }
                 Ok(())
@@ -235,9 +269,9 @@ impl<'w> Walker<'w> {
             let is_atom = matches!(self.body.exprs[part].kind, ExprKind::Var(_) | ExprKind::Int(_) | ExprKind::Real(_));
             match (self.is_version(part), shown) {
                 (true, 1) => self.reads_newest(part)?,
-                (true, _) => return Err(Refused),
+                (true, _) => return Err(refused(part)),
                 // What is computed may read what is shown before it.
-                (false, 1) if !is_atom => return Err(Refused),
+                (false, 1) if !is_atom => return Err(refused(part)),
                 (false, _) => self.reads(part)?,
             }
         }
@@ -251,14 +285,21 @@ impl<'w> Walker<'w> {
     fn reads_newest(&self, expr: ExprId) -> Walk {
         match self.body.exprs[expr].kind {
             ExprKind::Var(var) if Some(var) == self.newest => Ok(()),
-            _ => Err(Refused),
+            ExprKind::Var(var) if self.versions.contains(&var) => Err(self.is_read(expr, var)),
+            _ => Err(Refused { reason: Some(CopyReason::OtherArray), at: expr }),
         }
     }
 
+    /// A version is read in a way that a builder isn't.
+    fn is_read(&self, at: ExprId, var: Var) -> Refused {
+        let is_newest = self.newest == Some(var);
+        Refused { reason: Some(if is_newest { CopyReason::UsedAsWhole } else { CopyReason::ReadLater }), at }
+    }
+
     /// All versions hold elements in one way.
-    fn is_of(&mut self, array: ArrayType) -> Walk {
+    fn is_of(&mut self, expr: ExprId, array: ArrayType) -> Walk {
         let known = *self.array.get_or_insert(array);
-        if known == array { Ok(()) } else { Err(Refused) }
+        if known == array { Ok(()) } else { Err(refused(expr)) }
     }
 
     /// A binding may name the next version.
@@ -272,7 +313,7 @@ impl<'w> Walker<'w> {
                 self.newest = Some(binding.vars[at]);
                 Ok(())
             }
-            _ => Err(Refused),
+            _ => Err(Refused { reason: Some(CopyReason::SeveralNames), at: binding.value }),
         }
     }
 
@@ -309,21 +350,14 @@ impl<'w> Walker<'w> {
     }
 
     /// The part of several that has a value, and which one of its own that is.
-    fn part(&self, parts: &[ExprId], mut at: usize) -> Option<(ExprId, usize)> {
-        for &part in parts {
-            let count = self.lists.get(self.body.exprs[part].types).len();
-            if at < count {
-                return Some((part, at));
-            }
-            at -= count;
-        }
-        None
+    fn part(&self, parts: &[ExprId], at: usize) -> Option<(ExprId, usize)> {
+        self.body.part(self.lists, parts, at)
     }
 
     /// An expression one of whose values is the next version.
     fn hands_on(&mut self, expr: ExprId, at: usize) -> Walk {
         if !self.meter.step(self.body.exprs[expr].origin.span) {
-            return Err(Refused);
+            return Err(refused(expr));
         }
         crate::stack::grown(|| self.hands_on_here(expr, at))
     }
@@ -349,7 +383,7 @@ impl<'w> Walker<'w> {
                 }
                 self.newest = None;
                 self.changes = true;
-                self.is_of(array)
+                self.is_of(expr, array)
             }
             ExprKind::Trap(text) => {
                 self.shows(text)?;
@@ -368,7 +402,7 @@ impl<'w> Walker<'w> {
                 bindings.iter().try_for_each(|binding| self.binding(binding))?;
                 self.hands_on(*value, at)
             }
-            ExprKind::Values(parts) => self.hands_on_one(parts, at),
+            ExprKind::Values(parts) => self.hands_on_one(expr, parts, at),
             ExprKind::Loop(repeat) => {
                 self.hands_on(repeat.init, at)?;
                 if let Iteration::Range(range) = repeat.iteration {
@@ -377,13 +411,13 @@ impl<'w> Walker<'w> {
                 }
                 self.rounds(repeat, at)
             }
-            _ => Err(Refused),
+            _ => Err(Refused { reason: Some(CopyReason::OtherArray), at: expr }),
         }
     }
 
     /// Several expressions, one of whose values is the next version.
-    fn hands_on_one(&mut self, parts: &[ExprId], at: usize) -> Walk {
-        let (threaded, within) = self.part(parts, at).ok_or(Refused)?;
+    fn hands_on_one(&mut self, expr: ExprId, parts: &[ExprId], at: usize) -> Walk {
+        let (threaded, within) = self.part(parts, at).ok_or(refused(expr))?;
         // A name is nothing that is evaluated: what stands behind it may still read the version.
         let is_name = self.names(threaded);
         for &part in parts {

@@ -194,15 +194,8 @@ impl Unboxer<'_> {
     }
 
     /// The part of several that has a value, and which one of its own that is.
-    fn part(&self, parts: &[ExprId], mut at: usize) -> Option<(ExprId, usize)> {
-        for &part in parts {
-            let count = self.lists.get(self.body.exprs[part].types).len();
-            if at < count {
-                return Some((part, at));
-            }
-            at -= count;
-        }
-        None
+    fn part(&self, parts: &[ExprId], at: usize) -> Option<(ExprId, usize)> {
+        self.body.part(self.lists, parts, at)
     }
 
     /// Takes accumulators of a loop apart, the last one first.

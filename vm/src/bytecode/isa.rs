@@ -851,6 +851,11 @@ impl Op {
     pub fn is_scalar(self) -> bool {
         self.info().family == Family::Scalar
     }
+
+    /// Whether the instruction changes an element of an array under construction.
+    pub(crate) fn is_put(self) -> bool {
+        matches!(self, Op::Put | Op::IPut | Op::PPut)
+    }
 }
 
 /// One instruction. Operands are packed by role, in the order in which the table declares them:

@@ -16,7 +16,7 @@ use crate::preparation::prepare_with_notes;
 use crate::preparation::refusal::{Decision, LoopNote};
 use crate::preparation::region_detection;
 use crate::running::meter::Watch;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 /// The loops and calls of a function and of all functions that it reaches, as compiled: what the compiler has fused,
 /// unrolled, copied into its caller or removed is not there.
@@ -43,6 +43,9 @@ pub struct FunctionExplanation {
     pub loops: Option<Vec<LoopExplanation>>,
     /// The calls, in the order of the code.
     pub calls: Vec<CallExplanation>,
+    /// The arrays that are copied to change elements of them, in the order of the code; none if there is too much code
+    /// to look for loops.
+    pub copies: Vec<CopyExplanation>,
 }
 
 /// A place in a function.
@@ -77,7 +80,7 @@ pub enum Recording {
     Region,
     /// It is part of the region that the loop of this number is.
     InRegion(usize),
-    /// It writes nothing: no real that it computes depends on an argument.
+    /// It writes nothing: it computes no real that a derivative goes through.
     Nothing,
     /// Each round writes records of its own.
     Rounds(Obstacle),
@@ -112,6 +115,23 @@ pub struct CallExplanation {
     /// Why the compiler has not copied the function here, if it is known, as what follows "which": bytecode doesn't
     /// tell.
     pub reason: Option<String>,
+}
+
+/// A copy of an array that is made to change elements of it. An array that is changed in place has none, but for one
+/// where the loop that changes it is entered; that one is told if it is in a loop itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct CopyExplanation {
+    /// Where it is.
+    pub place: Place,
+    /// The smallest loop around it, by its number in the function: it is made in each of its rounds.
+    pub parent: Option<usize>,
+    /// Whether it is then changed in place, by a loop that it is made for.
+    pub before_loop: bool,
+    /// Why it is made, if it is known, as what follows "because": bytecode doesn't tell.
+    pub reason: Option<String>,
+    /// What is in the way of changing the array in place, if that is a single place.
+    pub cause: Option<SourcePlace>,
 }
 
 /// A kind of call.
@@ -157,10 +177,11 @@ impl Explanation {
 
     /// Gives instructions other numbers.
     pub(crate) fn renumber(&mut self, number: impl Fn(FuncId, u32) -> u32) {
-        for FunctionExplanation { func, place, loops, calls, .. } in &mut self.functions {
+        for FunctionExplanation { func, place, loops, calls, copies, .. } in &mut self.functions {
             let renumber = |place: &mut Place| place.inst = number(*func, place.inst);
             renumber(place);
             calls.iter_mut().for_each(|call| renumber(&mut call.place));
+            copies.iter_mut().for_each(|copy| renumber(&mut copy.place));
             for explained in loops.iter_mut().flatten() {
                 renumber(&mut explained.place);
                 if let Recording::Rounds(obstacle) = &mut explained.recording {
@@ -217,13 +238,61 @@ impl FunctionExplanation {
         let (prepared, notes) = prepare_with_notes(def, function);
         let ranges = notes.loops.as_ref().map(|notes| LoopRanges::new(notes, flow)).unwrap_or_default();
         let calls = calls(def, body, flow, &ranges);
+        let copies = if notes.loops.is_some() { Copies::of(def, body, flow, &ranges) } else { Copies::default() };
         let loops = notes.loops.map(|notes| {
-            let loops = Loops { def, body, flow, notes: &notes, ranges: &ranges, calls: &calls };
+            let puts = &copies.puts;
+            let loops = Loops { def, body, flow, notes: &notes, ranges: &ranges, calls: &calls, puts };
             let busy = loops.busy(&prepared.stream);
             (0..notes.len()).map(|number| loops.explain(number, &busy)).collect()
         });
         let name = function.name.clone();
-        (FunctionExplanation { func, name, place: Place::of(&def.debug, body, 0), loops, calls }, ranges)
+        let (place, copies) = (Place::of(&def.debug, body, 0), copies.found);
+        (FunctionExplanation { func, name, place, loops, calls, copies }, ranges)
+    }
+}
+
+/// The copies of arrays that a function makes to change elements of them.
+#[derive(Default)]
+struct Copies {
+    found: Vec<CopyExplanation>,
+    /// The instructions that change elements of arrays that were just copied, in order.
+    puts: Vec<u32>,
+}
+
+impl Copies {
+    fn of(def: &ModuleDef, body: &Body, flow: &FlowGraph, ranges: &LoopRanges) -> Copies {
+        let mut copies = Copies::default();
+        for block in flow.blocks() {
+            // The builders that are begun in the block.
+            let mut begun = BTreeSet::new();
+            for at in block.start..block.end {
+                let inst = &body.code[at as usize];
+                match inst.op {
+                    Op::Build => _ = begun.insert(inst.a),
+                    Op::Extend if begun.remove(&inst.a) => copies.add(def, body, at, ranges),
+                    _ => {}
+                }
+            }
+        }
+        copies.puts.sort_unstable();
+        copies
+    }
+
+    /// Adds a copy of a whole array if that is changed: at once, or by a loop.
+    fn add(&mut self, def: &ModuleDef, body: &Body, at: u32, ranges: &LoopRanges) {
+        let copy = &body.code[at as usize];
+        let parent = ranges.innermost(at);
+        let following = (at + 1..).zip(&body.code[at as usize + 1..]);
+        let until_finished = following.take_while(|(_, inst)| inst.op != Op::Finish || inst.b != copy.a);
+        let puts = until_finished.filter(|(_, inst)| inst.op.is_put() && inst.a == copy.a);
+        let known = self.puts.len();
+        self.puts.extend(puts.map(|(put, _)| put).filter(|&put| ranges.innermost(put) == parent));
+        let before_loop = self.puts.len() == known;
+        if before_loop && parent.is_none() {
+            return;
+        }
+        let place = Place::of(&def.debug, body, at);
+        self.found.push(CopyExplanation { place, parent, before_loop, reason: None, cause: None });
     }
 }
 
@@ -254,6 +323,8 @@ struct Loops<'a> {
     notes: &'a [LoopNote],
     ranges: &'a LoopRanges,
     calls: &'a [CallExplanation],
+    /// The instructions that change elements of arrays that were just copied.
+    puts: &'a [u32],
 }
 
 impl Loops<'_> {
@@ -315,14 +386,18 @@ impl Loops<'_> {
         let blocks = self.notes[number].found.blocks.iter().map(|&block| self.flow.blocks()[block]);
         let code = blocks.flat_map(|block| block.start..block.end);
         let mut held: Vec<Refusal> = Vec::new();
-        for at in code.filter(|&at| !region_detection::may_hold(self.body.code[at as usize].op)) {
+        let is_in_the_way = |at: u32| {
+            // Where an array is copied to be changed, the copy is what is in the way.
+            !region_detection::may_hold(self.body.code[at as usize].op) && self.puts.binary_search(&at).is_err()
+        };
+        for at in code.filter(|&at| is_in_the_way(at)) {
             let refusal = Refusal::holds(self.def, self.body, at);
             if !held.iter().any(|known| known.to_string() == refusal.to_string()) {
                 held.push(refusal);
             }
         }
         let op = |refusal: &Refusal| self.body.code[refusal.inst().expect("it is one") as usize].op;
-        if held.iter().any(|refusal| matches!(op(refusal), Op::Put | Op::IPut | Op::PPut)) {
+        if held.iter().any(|refusal| op(refusal).is_put()) {
             // That it is read, too, is no reason of its own.
             held.retain(|refusal| !matches!(op(refusal), Op::Get | Op::IGet | Op::PGet));
         }

@@ -143,7 +143,7 @@ impl fmt::Display for Refusal {
                 }
                 Op::Get | Op::IGet | Op::PGet => write!(f, "it reads an array that is changed in place"),
                 Op::Put | Op::IPut | Op::PPut => write!(f, "it changes an array in place"),
-                Op::Extend => write!(f, "it copies an array or a part of one"),
+                Op::Extend => write!(f, "it copies an array"),
                 Op::Reserve => write!(f, "it makes an array whose length isn't known when it begins"),
                 op => write!(f, "it holds the instruction `{}`", op.info().mnemonic),
             },

@@ -1,6 +1,9 @@
 //! An explanation as text: a line for each loop and each call, with its source line where the text is at hand.
 
-use super::{CallExplanation, CallKind, Explanation, FunctionExplanation, LoopExplanation, Obstacle, Place, Recording};
+use super::{
+    CallExplanation, CallKind, CopyExplanation, Explanation, FunctionExplanation, LoopExplanation, Obstacle, Place,
+    Recording,
+};
 use crate::excerpt::SourceTexts;
 use std::collections::HashSet;
 use std::fmt;
@@ -49,6 +52,7 @@ impl fmt::Display for WithSources<'_> {
 enum Item<'a> {
     Loop(&'a LoopExplanation),
     Call(&'a CallExplanation),
+    Copy(&'a CopyExplanation),
 }
 
 impl Item<'_> {
@@ -56,13 +60,22 @@ impl Item<'_> {
         match self {
             Item::Loop(found) => &found.place,
             Item::Call(call) => &call.place,
+            Item::Copy(copy) => &copy.place,
         }
     }
 
-    /// Whether both are loops at one place of the source.
+    /// Whether both are at one place of the source: loops, or calls or copies of which the same is to be said.
     fn is_beside(&self, other: &Item<'_>) -> bool {
-        let loops = matches!([self, other], [Item::Loop(_), Item::Loop(_)]);
-        loops && self.place().source.is_some() && self.place().source == other.place().source
+        let alike = match (self, other) {
+            (Item::Loop(_), Item::Loop(_)) => true,
+            (Item::Call(a), Item::Call(b)) => (a.kind, &a.callee, &a.reason) == (b.kind, &b.callee, &b.reason),
+            (Item::Copy(a), Item::Copy(b)) => {
+                let is_one = (a.parent.is_some(), a.before_loop) == (b.parent.is_some(), b.before_loop);
+                is_one && (&a.reason, &a.cause) == (&b.reason, &b.cause)
+            }
+            _ => false,
+        };
+        alike && self.place().source.is_some() && self.place().source == other.place().source
     }
 }
 
@@ -78,7 +91,8 @@ impl WithSources<'_> {
         writeln!(f, "\n{}:", function.name)?;
         let loops = function.loops.as_deref().unwrap_or_default();
         let calls = function.calls.iter().map(Item::Call);
-        let mut items: Vec<Item<'_>> = loops.iter().map(Item::Loop).chain(calls).collect();
+        let copies = function.copies.iter().map(Item::Copy);
+        let mut items: Vec<Item<'_>> = loops.iter().map(Item::Loop).chain(calls).chain(copies).collect();
         // Of loops at one place of the source the outer ones come first, as they are.
         items.sort_by_key(|item| {
             let Place { inst, source } = item.place().clone();
@@ -91,19 +105,28 @@ impl WithSources<'_> {
             writeln!(f, "  no loops and no calls")?;
         }
         for at_place in items.chunk_by(|a, b| a.is_beside(b)) {
+            let count = at_place.len();
             for (n, item) in (1..).zip(at_place) {
                 write!(f, "  {}  ", shown(item.place()))?;
                 match item {
                     Item::Loop(found) => {
-                        match at_place.len() {
+                        match count {
                             1 => write!(f, "loop: ")?,
-                            count => write!(f, "loop {n} of {count} here: ")?,
+                            _ => write!(f, "loop {n} of {count} here: ")?,
                         }
                         self.recording(f, function, found, at_place)?;
+                        writeln!(f)?;
+                        continue;
                     }
                     Item::Call(call) => self.call(f, call)?,
+                    Item::Copy(copy) => self.copy(f, copy)?,
                 }
-                writeln!(f)?;
+                // One line stands for all.
+                match count {
+                    1 => writeln!(f)?,
+                    _ => writeln!(f, " ({count} times in the code)")?,
+                }
+                break;
             }
             if let Some((texts, place)) = self.texts.zip(at_place[0].place().source.as_ref()) {
                 write!(f, "{}", texts.excerpt(place))?;
@@ -161,6 +184,23 @@ impl WithSources<'_> {
         }
         match call.and_then(|call| call.reason.as_deref()) {
             Some(reason) => write!(f, ", which {reason}"),
+            None => Ok(()),
+        }
+    }
+
+    fn copy(&self, f: &mut fmt::Formatter<'_>, copy: &CopyExplanation) -> fmt::Result {
+        let CopyExplanation { parent, before_loop, reason, cause, .. } = copy;
+        write!(f, "copy of an array, ")?;
+        match (before_loop, parent) {
+            (true, _) => write!(f, "in each round of the outer loop, for an inner one to change it in place")?,
+            (false, Some(_)) => write!(f, "in each round, to change an element")?,
+            (false, None) => write!(f, "to change an element")?,
+        }
+        if let Some(reason) = reason {
+            write!(f, ", because {reason}")?;
+        }
+        match cause {
+            Some(cause) => write!(f, " ({cause})"),
             None => Ok(()),
         }
     }
