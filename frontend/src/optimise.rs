@@ -29,6 +29,7 @@ mod select;
 mod share;
 mod sink;
 mod unbox;
+mod updates;
 
 use crate::core::{Binding, Body, ExprId, ExprKind, Program};
 use crate::limits::Meter;
@@ -94,7 +95,9 @@ pub(crate) fn optimise(mut program: Program, meter: &Meter) -> Program {
         entry::load_first(function, lists, meter);
         sink::sink(function, lists, meter);
         dead::drop_unused(function, meter);
-        if let Some(refusals) = in_place::change(function, lists, module, meter) {
+        let refusals = in_place::change(function, lists, module, meter);
+        updates::chain(function, meter);
+        if let Some(refusals) = refusals {
             copied.extend(copy_reasons::find(function, lists, &refusals, meter));
         }
     }
