@@ -378,6 +378,18 @@ fn rows_and_columns_of_a_matrix_are_not_made() {
     traps_with(text, &at(2, -1), "index -1 is out of bounds of a dimension of 3");
     let none = [matrix(&[]), Value::Int(0), Value::Int(0)];
     traps_with(text, &none, "index 0 is out of bounds of a dimension of 0");
+    // What doesn't change in a loop stays behind what has looked for it, and behind what traps before that.
+    for (round, message) in [
+        ("let () = assert (z > 9) \"mine\" in s + sum m[j, ..]", "mine"),
+        ("let w = m[j, ..] in s + dot (transpose m)[j, ..] (transpose m)[1, ..]", "index 7 is out of bounds"),
+        ("let w = m[j, z] in s + sum m[j, ..]", "index [7, 0] is out of bounds"),
+    ] {
+        let text = format!("def f (m : Matrix Real) (j : Int) : Real = loop s = 0.0 for z < 2 do {round}");
+        traps_with(&text, &[m.clone(), Value::Int(7)], message);
+    }
+    // All that is in brackets is computed first.
+    let text = "def f (m : Matrix Real) (j : Int) : Array Real = m[j, .. (let () = assert (j < 2) \"mine\" in 1)]";
+    traps_with(text, &[m, Value::Int(7)], "mine");
 }
 
 #[test]

@@ -226,3 +226,25 @@ fn what_leaves_a_loop_reads_what_its_range_has_computed() {
     assert_eq!(run(text, &[Value::Real(3.0), Value::Int(4)]), Ok(Value::Reals(vec![3.0, 9.25, 3.0])));
     assert_eq!(run(text, &[Value::Real(3.0), Value::Int(0)]), Ok(Value::Reals(vec![])));
 }
+
+#[test]
+fn several_changes_of_an_array_take_one_copy() {
+    let array = |values: &[f64]| Value::Reals(values.to_vec());
+    let copies = |change: &str| {
+        let text = format!("def f (xs : Array Real) (a : Real) : Array Real = {change}");
+        let changed = run(&text, &[array(&[1.0, 2.0, 3.0]), Value::Real(5.0)]);
+        (counts(&text, [Op::Extend]), changed.expect("it changes them"))
+    };
+    assert_eq!(copies("{ xs with [0] = a, [1] = 2 * a }"), ([1], array(&[5.0, 10.0, 3.0])));
+    assert_eq!(copies("{ xs with [0] = a, [0] = 2, [2] = a * a }"), ([1], array(&[2.0, 2.0, 25.0])));
+    let later = "let ys = { xs with [0] = a } in let b = a * a in { ys with [1] = b }";
+    assert_eq!(copies(later), ([1], array(&[5.0, 25.0, 3.0])));
+    // What is between them is read, or may trap.
+    let read = "let ys = { xs with [0] = a } in { ys with [1] = ys[0] + ys[2] }";
+    assert_eq!(copies(read), ([2], array(&[5.0, 8.0, 3.0])));
+    let trapping = "let ys = { xs with [0] = a } in { ys with [1] = xs[to_int a - 3] }";
+    assert_eq!(copies(trapping), ([2], array(&[5.0, 3.0, 3.0])));
+    let text = "def f (xs : Array Real) (a : Real) : Array Real = { xs with [7] = a, [8] = a }";
+    let error = run(text, &[array(&[1.0]), Value::Real(0.0)]).expect_err("there are no such elements");
+    assert!(error.contains("index 7"), "{error}");
+}

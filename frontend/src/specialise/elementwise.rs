@@ -134,19 +134,19 @@ impl Elaborator<'_, '_> {
                 let mut bindings = Vec::new();
                 let first = self.materialised(first);
                 let tensor = self.name_value(first.expr, &mut bindings);
-                let is_part = subscripts.iter().any(|subscript| matches!(subscript, Subscript::Range(..)));
                 let parts: Vec<Part> = (0..)
                     .zip(subscripts)
-                    .map(|(dimension, &subscript)| {
-                        let part = self.subscript(tensor, dimension, subscript, &mut bindings, span);
-                        if is_part && let Part::At(index) = part {
-                            let size = self.size(tensor, dimension, span);
-                            let size = self.name_value(size, &mut bindings);
-                            self.check(Implied::CheckIndex, &[index, size], &mut bindings, span);
-                        }
-                        part
-                    })
+                    .map(|(dimension, &subscript)| self.subscript(tensor, dimension, subscript, &mut bindings, span))
                     .collect();
+                // The index of a row is looked at once, before its elements.
+                let is_element = parts.iter().all(|part| matches!(part, Part::At(_)));
+                for (dimension, part) in (0..).zip(&parts).filter(|_| !is_element) {
+                    if let &Part::At(index) = part {
+                        let size = self.size(tensor, dimension, span);
+                        let size = self.name_value(size, &mut bindings);
+                        self.check(Implied::CheckIndex, &[index, size], &mut bindings, span);
+                    }
+                }
                 let made = self.part_of_tensor((tensor, array_type), &parts, ty, &mut bindings, span);
                 let made = self.plain_shaped(made, ty);
                 self.block_shaped(bindings, made)

@@ -606,7 +606,9 @@ impl Walker<'_> {
         self.expr(index);
         let var = self.var(array);
         let is_within = var.is_some_and(|var| self.is_within(index, self.facts.of_var(var)));
-        self.traps += u32::from(!is_inside && !is_within);
+        // What has looked whether an element is there stays before it only if the order is kept.
+        let is_there = is_within || is_inside && self.order == Order::Kept;
+        self.traps += u32::from(!is_there);
         let types = self.lists.get(self.body.exprs[expr].types);
         if types.contains(&ValueType::Real) {
             let shifted = self.shifted(index).map(|(var, by)| Index::Shifted(var, by));
