@@ -257,8 +257,8 @@ impl<'c> Copier<'c> {
             ExprKind::And(pair) => ExprKind::And(pair.map(|part| self.expr(part))),
             ExprKind::Or(pair) => ExprKind::Or(pair.map(|part| self.expr(part))),
             ExprKind::Replace(array, parts) => ExprKind::Replace(*array, parts.map(|part| self.expr(part))),
-            ExprKind::Element(array, pair, is_inside) => {
-                ExprKind::Element(*array, pair.map(|part| self.expr(part)), *is_inside)
+            ExprKind::Element(array, pair, inside) => {
+                ExprKind::Element(*array, pair.map(|part| self.expr(part)), *inside)
             }
             ExprKind::Not(operand) => ExprKind::Not(self.expr(*operand)),
             ExprKind::Length(ty, array) => ExprKind::Length(*ty, self.expr(*array)),

@@ -243,9 +243,8 @@ pub(crate) enum ExprKind {
     Detach(ExprId),
     /// The length of an array, counted in elements.
     Length(ArrayType, ExprId),
-    /// The values of an array's element: array, index; and whether it is certain where it stands that the index is in
-    /// the array. It isn't otherwise, unless it can be seen.
-    Element(ArrayType, [ExprId; 2], bool),
+    /// The values of an array's element: array, index; and what is known of that.
+    Element(ArrayType, [ExprId; 2], Inside),
     /// An array of elements.
     Pack(ArrayType, List<ExprId>),
     /// An array of the body's values for each index.
@@ -298,6 +297,17 @@ impl From<&str> for Text {
     fn from(text: &str) -> Self {
         Text { pieces: Box::new([Piece::Text(text.to_owned())]), function: None, args: List::default() }
     }
+}
+
+/// What is known of an index into an array, besides what can be seen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Inside {
+    /// Nothing.
+    Unknown,
+    /// What is evaluated before has found that there is such an element.
+    Tested,
+    /// There is, wherever the index is one: a loop goes through the array.
+    Always,
 }
 
 /// What a [`ExprKind::Builder`] does, and its operands.

@@ -4,7 +4,7 @@ use super::Lowerer;
 use super::assign::Target;
 use super::constants::Constant;
 use super::registers::Held;
-use crate::core::{ArrayType, Collect, ExprId, ExprKind, Layout, Step};
+use crate::core::{ArrayType, Collect, ExprId, ExprKind, Inside, Layout, Step};
 use dualvm_vm::isa::{Bank, Op, Operand, Reg};
 use dualvm_vm::module::ValueType;
 
@@ -163,11 +163,11 @@ impl Lowerer<'_, '_> {
     /// The array of which a comprehension is a part, and whether all its indices are known to be there. In loops it
     /// stays one that loads and pushes, which may be part of what they are recorded with.
     pub(super) fn copied(&self, array: ArrayType, collect: &Collect) -> Option<(ExprId, bool)> {
-        let &ExprKind::Element(of, [source, index], is_inside) = self.kind(collect.body) else { return None };
+        let &ExprKind::Element(of, [source, index], inside) = self.kind(collect.body) else { return None };
         let is_index = matches!(self.kind(index), ExprKind::Var(var) if *var == collect.range.index);
         let is_array = matches!(self.kind(source), ExprKind::Var(_));
         let is_copied = self.flow.loop_depth == 0 && collect.first.is_none() && is_index && is_array && of == array;
-        is_copied.then_some((source, is_inside))
+        is_copied.then_some((source, inside != Inside::Unknown))
     }
 
     /// Appends the elements of an array from one to another, if there are any, for a comprehension with this element.

@@ -148,7 +148,7 @@ fn name_arrays(function: &mut Function, lists: &mut TypeLists, meter: &Meter) {
         let var = body.vars.push(ty);
         let named = body.atom(Atom::Var(var), origin, lists);
         let kind = match body.exprs[expr].kind {
-            ExprKind::Element(ty, [_, index], is_inside) => ExprKind::Element(ty, [named, index], is_inside),
+            ExprKind::Element(ty, [_, index], inside) => ExprKind::Element(ty, [named, index], inside),
             ExprKind::Length(ty, _) => ExprKind::Length(ty, named),
             _ => unreachable!("only these have an array that was found"),
         };

@@ -4,7 +4,7 @@ use super::Elaborator;
 use super::form::{Code, FormNode, Shaped};
 use crate::ast::{self, Arithmetic, Replacement, Side, Subscript};
 use crate::builtins::Builtin;
-use crate::core::{Atom, Binding, Collect, Comparison, ExprId, ExprKind, Field, Range, Var};
+use crate::core::{Atom, Binding, Collect, Comparison, ExprId, ExprKind, Field, Inside, Range, Var};
 use crate::list::List;
 use crate::mono::{Mono, MonoNode};
 use crate::prelude::Implied;
@@ -127,7 +127,8 @@ impl Elaborator<'_, '_> {
                     ast::ExprKind::Apply(callee, _)
                         if self.program.resolved.meanings[callee] == Some(Meaning::Builtin(Builtin::Elements))
                 );
-                self.make_plain(ExprKind::Element(self.array_type(array_type), pair, is_checked), ty, span)
+                let inside = if is_checked { Inside::Tested } else { Inside::Unknown };
+                self.make_plain(ExprKind::Element(self.array_type(array_type), pair, inside), ty, span)
             }
             [Subscript::Range(from, to)] => self.slice(first, array_type, [from, to], span),
             _ => {

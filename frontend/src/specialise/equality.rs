@@ -4,8 +4,8 @@
 use super::Specialiser;
 use crate::arena::Id;
 use crate::core::{
-    Atom, Binding, Body, Comparison, Expr, ExprId, ExprKind, Field, Function, FunctionId, Iteration, Loop, Origin,
-    Switch, Var,
+    Atom, Binding, Body, Comparison, Expr, ExprId, ExprKind, Field, Function, FunctionId, Inside, Iteration, Loop,
+    Origin, Switch, Var,
 };
 use crate::list::List;
 use crate::mono::{Mono, MonoNode};
@@ -207,7 +207,7 @@ impl Builder<'_, '_> {
         let sides = [left, right].map(|array_var| {
             let vars = self.new_vars(element);
             let pair = [self.var(array_var), self.var(index)];
-            let value = self.make(ExprKind::Element(array, pair, false), &types);
+            let value = self.make(ExprKind::Element(array, pair, Inside::Unknown), &types);
             bindings.push(Binding { vars: vars.clone().into(), value });
             vars
         });

@@ -3,7 +3,7 @@
 use super::Elaborator;
 use super::form::{Code, Shaped, Value};
 use crate::ast::{self, ExprKind as Surface, Generator, PatternId, PatternKind};
-use crate::core::{Atom, Binding, ExprId, ExprKind, Iteration, Loop, Range, Var};
+use crate::core::{Atom, Binding, ExprId, ExprKind, Inside, Iteration, Loop, Range, Var};
 use crate::list::List;
 use crate::mono::Mono;
 use crate::prelude::Implied;
@@ -137,7 +137,7 @@ impl Elaborator<'_, '_> {
                 let index = self.index_var();
                 if !matches!(self.program.ast.patterns[element].kind, PatternKind::Wildcard) {
                     let at = self.atom(Atom::Var(index), span);
-                    let kind = ExprKind::Element(self.array_type(array_type), [indexed, at], true);
+                    let kind = ExprKind::Element(self.array_type(array_type), [indexed, at], Inside::Always);
                     let read = self.make(kind, element_type, array_span);
                     let read = Shaped { expr: read, form: self.plain(element_type) };
                     self.bind(element, read, inside);

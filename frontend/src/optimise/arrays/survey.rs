@@ -5,7 +5,7 @@ mod indices;
 
 use super::facts::{Count, Facts};
 use crate::arena::Table;
-use crate::core::{Body, ExprId, ExprKind, Function, Iteration, Step, TypeLists, Var};
+use crate::core::{Body, ExprId, ExprKind, Function, Inside, Iteration, Step, TypeLists, Var};
 use crate::limits::Meter;
 use dualvm_vm::module::ValueType;
 use indices::{Elements, Indices};
@@ -368,7 +368,7 @@ impl Walker<'_> {
                     None => _ = self.expr(*array),
                 }
             }
-            ExprKind::Element(_, [array, index], is_inside) => self.element(expr, *array, *index, *is_inside),
+            ExprKind::Element(_, [array, index], inside) => self.element(expr, *array, *index, *inside),
             ExprKind::Detach(object) => _ = self.expr(*object),
             ExprKind::Payload(_, object) => {
                 self.expr(*object);
@@ -597,7 +597,7 @@ impl Walker<'_> {
         passive && other_passive
     }
 
-    fn element(&mut self, expr: ExprId, array: ExprId, index: ExprId, is_inside: bool) {
+    fn element(&mut self, expr: ExprId, array: ExprId, index: ExprId, inside: Inside) {
         let made = self.made_in(array);
         match made {
             Some(_) => self.plain(array),
@@ -606,16 +606,20 @@ impl Walker<'_> {
         self.expr(index);
         let var = self.var(array);
         let is_within = var.is_some_and(|var| self.is_within(index, self.facts.of_var(var)));
-        // What has looked whether an element is there stays before it only if the order is kept.
-        let is_there = is_within || is_inside && self.order == Order::Kept;
-        self.traps += u32::from(!is_there);
+        let is_there = match inside {
+            Inside::Unknown => false,
+            // The test stays before it only if the order is kept.
+            Inside::Tested => self.order == Order::Kept,
+            Inside::Always => true,
+        };
+        self.traps += u32::from(!is_within && !is_there);
         let types = self.lists.get(self.body.exprs[expr].types);
         if types.contains(&ValueType::Real) {
             let shifted = self.shifted(index).map(|(var, by)| Index::Shifted(var, by));
             self.load(Load::Cell(var, shifted.or_else(|| self.in_row(index))));
         }
         let Some(made) = made else { return };
-        match self.read((expr, is_inside), &self.survey.made[made], index) {
+        match self.read((expr, inside != Inside::Unknown), &self.survey.made[made], index) {
             Some(read) => self.survey.made[made].reads.push(read),
             None => self.survey.made[made].escapes = true,
         }

@@ -4,7 +4,7 @@ use super::super::copies;
 use super::super::in_place::Retyping;
 use super::{ELEMENTS_PER_ROUND, Found, Index, Load, Row};
 use crate::core::{
-    Atom, Binding, Body, Comparison, Expr, ExprId, ExprKind, Iteration, Origin, Range, TypeList, TypeLists, Var,
+    Atom, Binding, Body, Comparison, Expr, ExprId, ExprKind, Inside, Iteration, Origin, Range, TypeList, TypeLists, Var,
 };
 use crate::hash::{HashMap, HashSet};
 use crate::list::List;
@@ -87,7 +87,8 @@ impl Rewriter<'_> {
         let len = self.int(ExprKind::Length(found.array, source), origin);
         let [first, end] = [from, to].map(|atom| self.atom(atom, origin));
         let [source, place] = [Atom::Var(array), index].map(|atom| self.atom(atom, origin));
-        let value = self.make(ExprKind::Element(found.array, [source, place], true), self.body.vars[row], origin);
+        let value =
+            self.make(ExprKind::Element(found.array, [source, place], Inside::Tested), self.body.vars[row], origin);
         let source = self.atom(Atom::Var(row), origin);
         let elements = self.int(ExprKind::Length(found.row, source), origin);
         let few = self.atom(Atom::Int(ELEMENTS_PER_ROUND), origin);

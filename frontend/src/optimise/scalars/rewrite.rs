@@ -3,7 +3,7 @@
 use super::Short;
 use super::facts::{self, Facts};
 use crate::core::{
-    Atom, Binding, Expr, ExprId, ExprKind, Function, Iteration, Label, Labelled, Loop, Origin, Step, TypeList,
+    Atom, Binding, Expr, ExprId, ExprKind, Function, Inside, Iteration, Label, Labelled, Loop, Origin, Step, TypeList,
     TypeLists, Var,
 };
 use crate::hash::HashMap;
@@ -124,7 +124,7 @@ impl Rewriter<'_> {
             .map(|at| {
                 let index = self.function.body.atom(Atom::Int(at as i64), origin, self.lists);
                 let object = self.var(array, origin);
-                self.make(ExprKind::Element(short.array, [object, index], false), &types, origin)
+                self.make(ExprKind::Element(short.array, [object, index], Inside::Unknown), &types, origin)
             })
             .collect()
     }

@@ -8,7 +8,9 @@ use super::super::copies;
 use super::PARTS_MAX;
 use super::choose::Choice;
 use super::facts::Facts;
-use crate::core::{ArrayType, Atom, Binding, Comparison, Expr, ExprId, ExprKind, Function, Layout, TypeLists, Var};
+use crate::core::{
+    ArrayType, Atom, Binding, Comparison, Expr, ExprId, ExprKind, Function, Inside, Layout, TypeLists, Var,
+};
 use crate::hash::HashMap;
 use crate::limits::{Count, Meter};
 use crate::list::List;
@@ -166,7 +168,7 @@ fn copy(function: &mut Function, lists: &mut TypeLists, expr: ExprId, unknown: &
         let mut elements = Vec::with_capacity(length as usize);
         for at in 0..length {
             let [object, index] = [Atom::Var(first), Atom::Int(at)].map(|atom| body.atom(atom, origin, lists));
-            let kind = ExprKind::Element(carried.array, [object, index], false);
+            let kind = ExprKind::Element(carried.array, [object, index], Inside::Unknown);
             elements.push(body.exprs.push(Expr { kind, types: element_types, origin }));
         }
         let array_types = lists.intern(&[body.vars[first]]);
