@@ -306,7 +306,7 @@ pub(crate) enum Inside {
     Unknown,
     /// What is evaluated before has found that there is such an element.
     Tested,
-    /// There is, wherever the index is one: a loop goes through the array.
+    /// There is wherever the index stands: a loop goes through the array, or a branch is only taken if there is.
     Always,
 }
 

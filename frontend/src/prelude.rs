@@ -61,12 +61,6 @@ pub(crate) enum Implied {
     Slice,
     /// `xs[i ..]`.
     SliceFrom,
-    /// An element of `m[i, ..]`.
-    Part2,
-    /// An element of `t[i, j, ..]`.
-    Part3,
-    /// An element of `t[i, j, k, ..]`.
-    Part4,
     /// The index of `m[i, ..]`.
     CheckIndex,
     /// The bounds of `m[i .. j, k .. l]`.
@@ -95,7 +89,7 @@ pub(crate) enum Implied {
 
 impl Implied {
     /// All of them.
-    pub(crate) const ALL: [Implied; 24] = [
+    pub(crate) const ALL: [Implied; 21] = [
         Implied::Append,
         Implied::Fold,
         Implied::ToArray,
@@ -105,9 +99,6 @@ impl Implied {
         Implied::Element4,
         Implied::Slice,
         Implied::SliceFrom,
-        Implied::Part2,
-        Implied::Part3,
-        Implied::Part4,
         Implied::CheckIndex,
         Implied::CheckRange,
         Implied::Replace,
@@ -134,9 +125,6 @@ impl Implied {
             Implied::Element4 => "element_4",
             Implied::Slice => "slice",
             Implied::SliceFrom => "slice_from",
-            Implied::Part2 => "part_2",
-            Implied::Part3 => "part_3",
-            Implied::Part4 => "part_4",
             Implied::CheckIndex => "check_index",
             Implied::CheckRange => "check_range",
             Implied::Replace => "replace",
@@ -164,15 +152,9 @@ impl Implied {
             [Token { kind: TokenKind::LeftBracket, glued: true, .. }, ..] => {
                 &[Implied::Element, Implied::Element2, Implied::Element3, Implied::Element4]
             }
-            [Token { kind: TokenKind::DotDot, .. }, ..] => &[
-                Implied::Slice,
-                Implied::SliceFrom,
-                Implied::Part2,
-                Implied::Part3,
-                Implied::Part4,
-                Implied::CheckIndex,
-                Implied::CheckRange,
-            ],
+            [Token { kind: TokenKind::DotDot, .. }, ..] => {
+                &[Implied::Slice, Implied::SliceFrom, Implied::CheckIndex, Implied::CheckRange]
+            }
             [Token { kind: TokenKind::With, .. }, Token { kind: TokenKind::LeftBracket, .. }, ..] => {
                 &[Implied::Replace, Implied::Replace2, Implied::Replace3, Implied::Replace4]
             }

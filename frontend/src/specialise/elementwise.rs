@@ -11,6 +11,7 @@ use crate::prelude::Implied;
 use crate::resolve::Meaning;
 use crate::source::Span;
 use crate::types::Kind;
+use dualvm_vm::isa::Op;
 
 /// What stands for an index in a part of an array of several dimensions.
 #[derive(Clone, Copy)]
@@ -20,10 +21,6 @@ enum Part {
     /// All from one to another.
     Range([Atom; 2]),
 }
-
-/// What reads an element of an array of two, three or four dimensions: at any indices, and at those that are inside.
-const ELEMENTS: [Implied; 3] = [Implied::Element2, Implied::Element3, Implied::Element4];
-const INSIDE: [Implied; 3] = [Implied::Part2, Implied::Part3, Implied::Part4];
 
 impl Elaborator<'_, '_> {
     /// The kind of an array; `None` of what is none.
@@ -127,7 +124,7 @@ impl Elaborator<'_, '_> {
                     ast::ExprKind::Apply(callee, _)
                         if self.program.resolved.meanings[callee] == Some(Meaning::Builtin(Builtin::Elements))
                 );
-                let inside = if is_checked { Inside::Tested } else { Inside::Unknown };
+                let inside = if is_checked { Inside::Always } else { Inside::Unknown };
                 self.make_plain(ExprKind::Element(self.array_type(array_type), pair, inside), ty, span)
             }
             [Subscript::Range(from, to)] => self.slice(first, array_type, [from, to], span),
@@ -252,17 +249,17 @@ impl Elaborator<'_, '_> {
             });
         }
         match ranges[..] {
-            [] => self.element_of_tensor(ELEMENTS, (tensor, tensor_type), &indices, span),
+            [] => self.element_of_tensor(tensor, tensor_type, &indices, span),
             [(index, ends)] => {
                 let [from, to] = ends.map(|end| self.atom(end, span));
                 let range = Range { index, from, to };
-                let body = self.element_of_tensor(INSIDE, (tensor, tensor_type), &indices, span);
+                let body = self.element_inside(tensor, tensor_type, &indices, span);
                 let collect = Box::new(Collect { range, first: None, body });
                 self.make(ExprKind::Collect(self.array_type(ty), collect), ty, span)
             }
             _ => {
                 let made = self.filled(&ranges, ty, span, |elaborator| {
-                    elaborator.element_of_tensor(INSIDE, (tensor, tensor_type), &indices, span)
+                    elaborator.element_inside(tensor, tensor_type, &indices, span)
                 });
                 let mut atoms = Vec::new();
                 self.body.name_values(made, &self.program.program.lists, bindings, &mut atoms);
@@ -271,19 +268,14 @@ impl Elaborator<'_, '_> {
         }
     }
 
-    /// What a function, one of those for each number of dimensions, reads of a named array.
-    fn element_of_tensor(
-        &mut self,
-        functions: [Implied; 3],
-        (tensor, ty): (Atom, Mono),
-        indices: &[Atom],
-        span: Span,
-    ) -> ExprId {
+    /// An element of a named array of several dimensions.
+    fn element_of_tensor(&mut self, tensor: Atom, ty: Mono, indices: &[Atom], span: Span) -> ExprId {
         let (int, element) = (self.program.monos.int, self.program.monos.element(ty));
         let mut params = vec![ty];
         params.resize(1 + indices.len(), int);
         let whole = self.function_type(&params, element);
-        let read = self.implied(functions[indices.len() - 2], &[element], whole, span);
+        let implied = [Implied::Element2, Implied::Element3, Implied::Element4][indices.len() - 2];
+        let read = self.implied(implied, &[element], whole, span);
         let array = self.atom(tensor, span);
         let mut args = vec![self.plain_shaped(array, ty)];
         for &index in indices {
@@ -292,6 +284,21 @@ impl Elaborator<'_, '_> {
         }
         let made = self.apply(read, args, element, span);
         self.materialised(made).expr
+    }
+
+    /// The same where tests before have found that there is one.
+    fn element_inside(&mut self, tensor: Atom, ty: Mono, indices: &[Atom], span: Span) -> ExprId {
+        let (int, element) = (self.program.monos.int, self.program.monos.element(ty));
+        let object = self.atom(tensor, span);
+        let elements = self.make_elements(ExprKind::Payload(Field::ELEMENTS, object), ty, span);
+        let mut place = self.atom(indices[0], span);
+        for (dimension, &index) in (1..).zip(&indices[1..]) {
+            let size = self.size(tensor, dimension, span);
+            let before = self.make(ExprKind::Scalar(Op::IMul, List::from([place, size])), int, span);
+            let index = self.atom(index, span);
+            place = self.make(ExprKind::Scalar(Op::IAdd, List::from([before, index])), int, span);
+        }
+        self.make(ExprKind::Element(self.array_type(ty), [elements, place], Inside::Tested), element, span)
     }
 
     /// `{ a with [i] = e, … }`. What stands in all places is computed before the first one is replaced: an array that

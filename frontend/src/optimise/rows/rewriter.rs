@@ -88,7 +88,7 @@ impl Rewriter<'_> {
         let [first, end] = [from, to].map(|atom| self.atom(atom, origin));
         let [source, place] = [Atom::Var(array), index].map(|atom| self.atom(atom, origin));
         let value =
-            self.make(ExprKind::Element(found.array, [source, place], Inside::Tested), self.body.vars[row], origin);
+            self.make(ExprKind::Element(found.array, [source, place], Inside::Always), self.body.vars[row], origin);
         let source = self.atom(Atom::Var(row), origin);
         let elements = self.int(ExprKind::Length(found.row, source), origin);
         let few = self.atom(Atom::Int(ELEMENTS_PER_ROUND), origin);
