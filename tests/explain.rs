@@ -751,3 +751,15 @@ fn calls_have_kinds() {
     assert_eq!(kinds("chosen"), [CallKind::Value]);
     assert_eq!(kinds("tasks"), [CallKind::Task, CallKind::Task]);
 }
+
+#[test]
+fn what_many_choices_may_give_is_looked_at_once() {
+    // Each choice is between an update of what the one before gives, and that.
+    let choice = |n: usize| format!("let x{n} = if a > {n} then {{ x{0} with [0] = a }} else x{0} in\n", n - 1);
+    let choices: String = (1..=60).map(choice).collect();
+    let text = format!("def f (x0 : Array Real) (a : Real) : Array Real =\n{choices} {{ x60 with [1] = x60[0] }}");
+    let module = Module::from_source(&Engine::default(), "p.dual", &text).unwrap();
+    assert!(!module.explain("f").unwrap().functions[0].copies.is_empty());
+    let changed = module.function("f").unwrap().call(&[Value::Reals(vec![1.0, 2.0]), Value::Real(3.5)]).unwrap();
+    assert_eq!(changed, Value::Reals(vec![3.5, 3.5]));
+}

@@ -10,6 +10,9 @@ use crate::core::{ExprId, ExprKind, Function, Origin, Step, TypeLists, Var};
 use crate::hash::{HashMap, HashSet};
 use crate::limits::Meter;
 
+/// To find out where an array comes from, so many expressions are looked at.
+const SOURCES_MAX: usize = 256;
+
 /// The arrays that a function copies, where it is known why. The refusals are those of arrays that its loops carry.
 pub(super) fn find(
     function: &Function,
@@ -158,8 +161,13 @@ impl<'f> Finder<'f> {
     fn root(&self, source: ExprId, around: Option<ExprId>) -> Option<Root> {
         let mut first = None;
         let mut pending = vec![(source, 0)];
+        let mut seen = HashSet::default();
         while let Some((expr, at)) = pending.pop() {
-            if !self.meter.step(self.function.body.exprs[expr].origin.span) {
+            // What two choices may give is looked at once.
+            if !seen.insert((expr, at)) {
+                continue;
+            }
+            if seen.len() > SOURCES_MAX || !self.meter.step(self.function.body.exprs[expr].origin.span) {
                 return None;
             }
             match self.step(expr, at, around) {
