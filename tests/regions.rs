@@ -15,7 +15,8 @@ use support::{assemble, export_all, flatten, load};
 
 /// Writes a nest: statements on the registers r0 to r9, whose values are 0 at first or parameters, i0 to i7, where i2
 /// is 1, i4 is 7 and i6 and i7 are free, p0 (reals), p1 (integers), p2 (the row at hand), p3 (rows), p4 (a builder of
-/// those before the nest), p6, p8 and p9 (builders of reals, rows and integers), p7 (reals that it makes).
+/// those before the nest), p6, p8 and p9 (builders of reals, rows and integers), p7 (reals that it makes), p13 with p14
+/// and p15 (builders of eight reals), p16 (one of eight integers).
 struct Nest<'r> {
     rng: &'r mut Rng,
     text: String,
@@ -24,6 +25,8 @@ struct Nest<'r> {
     /// Whether it makes arrays, and whether one is being made.
     makes: bool,
     making: bool,
+    /// Whether it changes arrays in place.
+    changes: bool,
 }
 
 impl Nest<'_> {
@@ -51,6 +54,9 @@ impl Nest<'_> {
         let unary = ["sin", "cos", "tanh", "atan", "neg", "abs", "sqrt", "exp"];
         let binary = ["add", "sub", "mul", "min", "max", "div", "smul"];
         let tame = self.rng.u8(..6) > 0;
+        if self.changes && self.rng.u8(..4) == 0 {
+            return self.change((dst, a, b), (i, j));
+        }
         let line = match self.rng.u8(..20) {
             0..3 => format!("{} r{dst}, r{a}", unary[self.rng.usize(..if tame { 6 } else { 8 })]),
             3..8 => format!("{} r{dst}, r{a}, r{b}", binary[self.rng.usize(..if tame { 5 } else { 7 })]),
@@ -64,6 +70,31 @@ impl Nest<'_> {
             17 => format!("iand i9, i{i}, i4\n elem r{dst}, p7, i9"),
             18 => format!("iand i9, i{i}, i4\n ielem i{}, p1, i9", 6 + j % 2),
             _ => format!("{} i{}, i{i}, i{j}", ["iadd", "isub", "imul"][self.rng.usize(..3)], 6 + j % 2),
+        };
+        self.line(&line);
+    }
+
+    /// Reads or replaces elements of arrays that are changed in place, one of which goes by two names.
+    fn change(&mut self, (dst, a, b): (u8, u8, u8), (i, j): (u8, u8)) {
+        let [one, other] = [0, 0].map(|_| [13, 13, 14, 15][self.rng.usize(..4)]);
+        let line = match self.rng.u8(..12) {
+            0..3 => format!("iand i9, i{i}, i4\n get r{dst}, p{one}, i9"),
+            3..5 => format!("iand i9, i{i}, i4\n put p{one}, i9, r{a}"),
+            5 => format!(
+                "iand i9, i{i}, i4\n get r{dst}, p{one}, i9\n fma r{dst}, r{a}, r{b}, r{dst}\n put p{one}, i9, r{dst}"
+            ),
+            6 => format!(
+                "iand i9, i{i}, i4\n iand i25, i{j}, i4\n get r10, p{one}, i9\n get r11, p{other}, i25
+                 put p{one}, i9, r11\n put p{other}, i25, r10"
+            ),
+            7 => format!("iand i9, i{i}, i4\n put p{one}, i9, r{a}\n iand i9, i{j}, i4\n get r{dst}, p{other}, i9"),
+            8 => {
+                let puts = (0..9).map(|n| format!("iand i9, i{}, i4\n put p{one}, i9, r{n}\n ", [i, j][n % 2]));
+                puts.collect()
+            }
+            9 => ["pmov p15, p13", "pmov p13, p15", "pmov p15, p15"][self.rng.usize(..3)].to_string(),
+            10 => format!("iand i9, i{i}, i4\n iget i{}, p16, i9", 6 + j % 2),
+            _ => format!("iand i9, i{i}, i4\n iput p16, i9, i{j}"),
         };
         self.line(&line);
     }
@@ -369,7 +400,8 @@ fn source(rng: &mut Rng, rounds_max: usize) -> (String, usize) {
     let pushes = rng.u8(..3) == 0;
     let tasks = rng.u8(..3) == 0;
     let makes = rng.bool();
-    let mut nest = Nest { rng, text: String::new(), labels: 0, pushes, makes, making: false };
+    let changes = rng.bool();
+    let mut nest = Nest { rng, text: String::new(), labels: 0, pushes, makes, making: false, changes };
     for _ in 0..2 {
         nest.statements(1);
     }
@@ -390,15 +422,33 @@ fn source(rng: &mut Rng, rounds_max: usize) -> (String, usize) {
     // What is not read after the nest is useful only if something else is made of it.
     let read = if rng.bool() { 10 } else { 3 + rng.usize(..4) };
     let read: String = (3..read).map(|n| format!("add r0, r0, r{n}\n ")).collect();
+    // Some of the elements depend on something, or all, or none.
+    let fill = ["extend p13, p0, i1, i6", "extend p13, p10, i1, i6", "extend p13, p2, i1, i6"][rng.usize(..3)];
+    let (begin, weigh_changed) = if changes {
+        let second = ["extend p14, p10, i1, i6", "extend p14, p2, i1, i6"][rng.usize(..2)];
+        let begin = format!(
+            "iconst i1, 0\n iconst i6, 8\n build p13, i6\n build p14, i6\n build p16, i6\n {fill}\n {second}
+             extend p16, p1, i1, i6\n pmov p15, p13\n iconst i6, 0\n "
+        );
+        let name = 13 + 2 * rng.u8(..2);
+        let weigh = format!(
+            "get r1, p{name}, i4\n fma r0, r1, r1, r0\n finish p5, p14\n elem r1, p5, i2\n fma r0, r1, r0, r0
+             finish p5, p{name}\n iconst i1, 0\n iconst i6, 8\n jump changed\n changed:\n elem r1, p5, i1\n to_real r2, i1
+             cos r2, r2\n fma r0, r1, r2, r0\n iadd i1, i1, i2\n ilt i9, i1, i6\n branch i9, changed, last\n last:\n"
+        );
+        (begin, weigh)
+    } else {
+        (String::new(), String::new())
+    };
     // Rows that depend on nothing, which the one at hand may give way to.
     let rows = ["(p2, p0)", "(p10, p2)", "(p10, p10)"][rng.usize(..3)];
     let nested = format!(
-        "func f0 \"nest\" (real, real, t0, t1, int) -> (real)\n regs 12 real, 30 int, t0, t1, t0, t2, t3, t0, t3, t0, t4, t5, t0, t3, t0\n{{
+        "func f0 \"nest\" (real, real, t0, t1, int) -> (real)\n regs 12 real, 30 int, t0, t1, t0, t2, t3, t0, t3, t0, t4, t5, t0, t3, t0, t3, t3, t3, t5\n{{
          {zero}{ints} iconst i2, 1\n iconst i4, 7\n iconst i3, 0\n elem r4, p0, i3\n elem r5, p0, i2\n elem r6, p0, i4
          mul r7, r0, r1\n pack p2 (r4, r0, r1, r4, r7, r5, r6, r0)\n pack p10 (r2, r3, r8, r9, r8, r3, r2, r2)
          pack p3 {rows}\n pmov p7, p0\n iconst i1, 2000\n build p4, i1
-         iconst i1, 0\n jump around\n around:\n{body} iadd i1, i1, i2\n ilt i9, i1, i0\n branch i9, around, done
-         done:\n elem r1, p7, i4\n elem r2, p2, i2\n fma r0, r1, r2, r0\n {read}{weigh}\n ret (r0)\n}}\n"
+         {begin}iconst i1, 0\n jump around\n around:\n{body} iadd i1, i1, i2\n ilt i9, i1, i0\n branch i9, around, done
+         done:\n elem r1, p7, i4\n elem r2, p2, i2\n fma r0, r1, r2, r0\n {read}{weigh_changed}{weigh}\n ret (r0)\n}}\n"
     );
     let call = if tasks {
         "fork 2\n task f0 (r0, r1, p0, p1, i0) -> (r2)\n task f0 (r1, r0, p0, p1, i0) -> (r3)\n add r0, r2, r3"

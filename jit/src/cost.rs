@@ -185,6 +185,7 @@ impl Measure<'_> {
             Form::ArrayCell { .. } => 16,
             Form::ArrayCopy { .. } => 52 + CALL,
             Form::RegionFinish { .. } => 26 + CALL,
+            Form::BuilderPack { .. } | Form::BuilderSlots { .. } => 6 + CALL,
             Form::RegionEnd { site } => region_end(&stream.regions[site]),
             Form::SegmentEnd { site } => segment_end(&stream.segments[site]),
             // Only where everything is interpreted.
@@ -329,7 +330,11 @@ fn region_save(site: &SaveSite) -> u64 {
 fn region_end(site: &RegionSite) -> u64 {
     let words: u64 = site.outputs.iter().map(|&(_, output)| word(output)).sum();
     let by_helper = 14 + CALL + (site.inputs.len() + site.outputs.len()) as u64;
-    if site.push.is_some() { by_helper } else { 36 + by_helper + words + (site.inputs.len() + site.refs.len()) as u64 }
+    let changed = (6 + CALL) * site.changed.len() as u64;
+    if site.push.is_some() {
+        return by_helper + changed;
+    }
+    36 + by_helper + words + changed + (site.inputs.len() + site.refs.len()) as u64
 }
 
 fn segment_end(site: &SegmentSite) -> u64 {
@@ -418,7 +423,8 @@ fn region(code: &RegionCode) -> Work {
     let ends = (code.outputs.len() + 6 * code.contributions.len()) as u64;
     let mut work = Work { insts: 24 + 2 * lasting + ends + edges(&code.exits), live: 0.0 };
     for (number, block) in code.blocks.iter().enumerate() {
-        let around = block.saved.bytes() as u64 / 8 + 12 * block.elements.len() as u64;
+        let puts = block.puts.len();
+        let around = block.saved.bytes() as u64 / 8 + (12 * block.elements.len() + 6 * puts + 4 * puts * puts) as u64;
         let around = around + (4 * block.steps() + block.moves.len()) as u64;
         let rounds = region_adjoint::rounds_written(number, block);
         let live = HELD + outline.live(number) as u64;

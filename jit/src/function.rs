@@ -521,6 +521,17 @@ impl<'e, 'a> Function<'e, 'a> {
             Form::RegionFinish { dst, builder, first, len, active } => {
                 self.region_finish((dst, builder), first, len, active);
             }
+            Form::BuilderPack { before, builder } => {
+                let slot = self.slots_of(Helper::BuilderPack, builder);
+                self.set_int(before.0, slot);
+            }
+            Form::BuilderSlots { first, len, builder } => {
+                let slot = self.slots_of(Helper::BuilderSlots, builder);
+                self.set_int(first.0, slot);
+                let builder = self.reference(builder.0);
+                let count = self.emit.load(I64, builder, cell(layout::LEN));
+                self.set_int(len.0, count);
+            }
             Form::RegionEnd { site } => self.region_end(site),
 
             Form::Jump { target, cost } => {

@@ -110,6 +110,7 @@ pub(crate) fn write(emit: &mut Emit<'_>, code: &RegionCode) {
     writer.emit.enter(done);
     writer.contribute();
     writer.put_trail();
+    writer.put_changed();
     writer.end(REGION_DONE);
     writer.emit.enter(leave);
     writer.emit.store(number, run, offset_of!(RegionRun, block) as i32);
@@ -122,9 +123,10 @@ pub(crate) fn write(emit: &mut Emit<'_>, code: &RegionCode) {
 
 /// The registers that last and say where arrays have their adjoints. Nothing writes them but the trail.
 fn told_bases(code: &RegionCode) -> BTreeSet<u16> {
-    let elements = code.blocks.iter().flat_map(|block| &block.elements);
-    let bases: BTreeSet<u16> =
-        elements.map(|element| element.base).filter(|&base| usize::from(base) < code.lasting_ints).collect();
+    let of_elements = code.blocks.iter().flat_map(|block| &block.elements).map(|element| element.base);
+    let of_puts = code.blocks.iter().flat_map(|block| &block.puts).map(|put| put.base);
+    let bases = of_elements.chain(of_puts).filter(|&base| usize::from(base) < code.lasting_ints);
+    let bases: BTreeSet<u16> = bases.collect();
     let insts = code.blocks.iter().flat_map(|block| block.code.iter().chain(&block.moves));
     let mut written = insts.filter_map(Inst::pure_result).filter(|reg| reg.bank == Bank::Int).map(|reg| reg.index);
     debug_assert!(!written.any(|register| bases.contains(&register)), "a base is written by a block's adjoint");
@@ -283,6 +285,20 @@ impl Writer<'_, '_> {
             let slot = self.emit.b.ins().uload32(UNALIGNED, slots, 4 * n as i32);
             let contribution = self.emit.b.use_var(self.lasting_reals[usize::from(register)]);
             self.emit.add_to_slot(self.adjoints, slot, contribution);
+        }
+    }
+
+    /// Puts into the frame what is known of builders whose elements the region has replaced.
+    fn put_changed(&mut self) {
+        if self.code.changed.is_empty() {
+            return;
+        }
+        let ints = self.emit.load(I64, self.run, offset_of!(RegionRun, ints) as i32);
+        for changed in &self.code.changed {
+            for register in [changed.before, changed.first, changed.len] {
+                let value = self.emit.b.use_var(self.lasting_ints[usize::from(register)]);
+                self.emit.store(value, ints, 8 * i32::from(register));
+            }
         }
     }
 
@@ -538,7 +554,9 @@ impl Writer<'_, '_> {
         }
         let lenient = &self.lenient[number];
         let is_known = |n: usize| hoisted.is_some_and(|hoisted| hoisted.unchanged[n]);
-        registers.run_all(self.emit, &block.code, lenient, is_known);
+        registers.run_some(self.emit, (&block.code, 0..block.before_puts), lenient, is_known);
+        let places = self.take_puts(block, &mut registers);
+        registers.run_some(self.emit, (&block.code, block.before_puts..block.code.len()), lenient, is_known);
         if !lenient.tests.is_empty() {
             let tests: Vec<Value> = lenient.tests.iter().map(|&n| registers.real(n)).collect();
             let failed = self.emit.cold_block();
@@ -550,6 +568,10 @@ impl Writer<'_, '_> {
         }
         if matches!(trailing, Trailing::Single(_)) && !block.copies() {
             self.emit.b.def_var(self.at, place);
+        }
+        let none = (!places.is_empty()).then(|| self.emit.b.ins().f64const(0.0));
+        for (place, none) in places.into_iter().zip(none.into_iter().cycle()) {
+            self.emit.store(none, place, 0);
         }
         let arrays = hoisted.map_or_else(BTreeMap::new, |hoisted| hoisted.arrays.clone());
         self.elements(block, &registers, arrays);
@@ -613,6 +635,25 @@ impl Writer<'_, '_> {
             let none = self.emit.b.ins().f64const(0.0);
             registers.reals[usize::from(register)] = Some(self.emit.select(pushed, adjoint, none));
         }
+    }
+
+    /// Loads the adjoints of elements that a block has put, the last one first. Returns where they are: 0 is to stand
+    /// there before anything is added. Two of them may be one.
+    fn take_puts(&mut self, block: &BlockAdjoint, registers: &mut Registers) -> Vec<Value> {
+        let mut places: Vec<Value> = Vec::with_capacity(block.puts.len());
+        for put in &block.puts {
+            let array = self.emit.b.use_var(self.arrays[&put.base]);
+            let place = self.emit.adjoints_at(array, registers.int(put.index));
+            let mut adjoint = self.emit.load(F64, place, 0);
+            for &later in &places {
+                let none = self.emit.b.ins().f64const(0.0);
+                let same = self.emit.b.ins().icmp(IntCC::Equal, place, later);
+                adjoint = self.emit.select(same, none, adjoint);
+            }
+            registers.reals[usize::from(put.adjoint)] = Some(adjoint);
+            places.push(place);
+        }
+        places
     }
 
     /// Adds a block's contributions to elements.

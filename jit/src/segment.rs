@@ -17,6 +17,7 @@ use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value};
 use dualvm_vm::isa::{Bank, Op, Reg};
 use dualvm_vm::native::layout::TRAILER_BYTES;
 use dualvm_vm::native::{Inst, Pure, SegmentCode};
+use std::ops::Range;
 
 /// Writes the function: see [`dualvm_vm::native::SegmentFn`].
 pub(crate) fn write(emit: &mut Emit<'_>, segment: &SegmentCode) {
@@ -146,7 +147,19 @@ impl Registers {
         leniency: &Leniency,
         is_known: impl Fn(usize) -> bool,
     ) {
-        for (n, inst) in code.iter().enumerate().filter(|&(n, _)| !is_known(n)) {
+        self.run_some(emit, (code, 0..code.len()), leniency, is_known);
+    }
+
+    /// The same for some of the instructions.
+    pub(crate) fn run_some(
+        &mut self,
+        emit: &mut Emit<'_>,
+        (code, range): (&[Inst], Range<usize>),
+        leniency: &Leniency,
+        is_known: impl Fn(usize) -> bool,
+    ) {
+        for n in range.filter(|&n| !is_known(n)) {
+            let inst = &code[n];
             if leniency.deferred[n] {
                 self.defer(inst);
             } else {

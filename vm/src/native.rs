@@ -36,8 +36,8 @@ pub use crate::preparation::pressure::BlockPressure;
 pub use crate::records::Numbers;
 pub use crate::records::recorded_loop::{ElementCode, LoopCode, LoopFrame, LoopLayout, LoopSite, PushSite};
 pub use crate::records::region::{
-    BlockAdjoint, BuilderAdjoint, COPIED_MAX, Edge, ElementAdjoint, Guard, PushedTo, RegionCode, RegionLayout,
-    RegionPush, RegionSite, RoundsLeft, SaveSite, WayBack,
+    BlockAdjoint, BuilderAdjoint, COPIED_MAX, ChangedArray, ChangedBuilder, Edge, ElementAdjoint, Guard, PushedTo,
+    PutAdjoint, RegionCode, RegionLayout, RegionPush, RegionSite, RoundsLeft, SaveSite, WayBack,
 };
 pub use crate::records::segment::{OutputWord, SegmentCode, SegmentLayout, SegmentSite};
 

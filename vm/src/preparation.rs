@@ -156,7 +156,7 @@ fn recording(
     watch: &Watch<'_>,
 ) -> Result<Prepared, TrapKind> {
     let mut function = function.clone();
-    let flow = FlowGraph::of(&function.body, watch)?;
+    let flow = FlowGraph::of_recording(&function.body, watch)?;
     rename::rename_loads(&mut function.body, flow.blocks(), watch)?;
     let body = &function.body;
     let params_of = |bank| function.params.iter().filter(|ty| ty.bank() == bank).count();

@@ -109,6 +109,14 @@ impl OpenTask<'_> {
         unsafe { *self.adjoints.add(slot.index()) += value };
     }
 
+    /// Leaves 0.
+    #[inline(always)]
+    fn take(&mut self, slot: Slot) -> f64 {
+        debug_assert!(slot.index() < self.len);
+        // SAFETY: all slots of a task are below the number of its frame's cells.
+        unsafe { self.adjoints.add(slot.index()).replace(0.0) }
+    }
+
     fn add_range(&mut self, first: Slot, values: &[f64]) {
         debug_assert!(first.index() + values.len() <= self.len);
         // SAFETY: all slots of a task are below the number of its frame's cells; the values are elsewhere.

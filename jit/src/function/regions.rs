@@ -48,6 +48,10 @@ impl Function<'_, '_> {
             any = Some(self.either(any, owner));
         }
         let zero = self.emit.int(0);
+        for changed in &site.changed {
+            let before = self.int(changed.registers.before);
+            any = Some(self.either(any, before));
+        }
         let active = match any.filter(|_| site.id != u32::MAX) {
             Some(any) => {
                 let active = self.emit.is_nonzero(any);
@@ -317,8 +321,33 @@ impl Function<'_, '_> {
         self.set_reference(dst.0, array);
     }
 
-    /// Completes the record of a region, and gives the outputs and what was pushed their words.
+    /// The first slot of the elements of a builder, from a helper that gives them some.
+    pub(super) fn slots_of(&mut self, helper: Helper, builder: RefReg) -> Value {
+        let builder = self.reference(builder.0);
+        let slot = self.emit.value_of(helper, &[self.context, builder]);
+        let stopped = self.emit.is_negative(slot);
+        self.trap_if(stopped, |_| ());
+        slot
+    }
+
+    /// Completes the record of a region, and gives the outputs their words, and what was pushed or changed.
     pub(super) fn region_end(&mut self, number: Site<RegionSite>) {
+        self.complete_region(number);
+        let site = &self.stream.regions[number];
+        for changed in site.changed.iter().filter(|changed| changed.registers.is_put) {
+            let (first, len) = (self.int(changed.registers.first), self.int(changed.registers.len));
+            let builder = self.reference(changed.builder);
+            let (give, done) = (self.emit.b.create_block(), self.emit.b.create_block());
+            self.emit.branch(first, give, &[], done, &[]);
+            self.emit.enter(give);
+            self.emit.call(Helper::Pushed, &[self.context, builder, first, len]);
+            self.emit.b.ins().jump(done, &[]);
+            self.emit.enter(done);
+        }
+    }
+
+    /// Completes the record of a region, and gives the outputs and what was pushed their words.
+    fn complete_region(&mut self, number: Site<RegionSite>) {
         let site = &self.stream.regions[number];
         if site.push.is_some() {
             let words = self.end_by_helper(number);

@@ -359,6 +359,7 @@ fn references(stream: &Stream, start: Position, end: Position) -> Option<BTreeMa
             Form::LoopBegin { .. } | Form::LoopEnd { .. } => return None,
             Form::RegionBegin { .. } | Form::ArrayBase { .. } | Form::RegionEnd { .. } => return None,
             Form::RegionFinish { .. } | Form::ArrayCell { .. } | Form::ArrayCopy { .. } => return None,
+            Form::BuilderPack { .. } | Form::BuilderSlots { .. } => return None,
             // Only where everything is interpreted.
             Form::Check { .. } => return None,
             // Rare in loops of reals.

@@ -119,6 +119,8 @@ impl Sets<'_> {
             None => {
                 let contributions = self.code.contributions.iter();
                 contributions.for_each(|&register| self.insert(along, Reg::real(register)));
+                let changed = self.code.changed.iter().flat_map(|array| [array.before, array.first, array.len]);
+                changed.for_each(|register| self.insert(along, Reg::int(register)));
             }
         }
         edge.reals.iter().for_each(|&register| self.remove(along, Reg::real(register)));
@@ -137,7 +139,11 @@ impl Sets<'_> {
                 BuilderAdjoint::Begin(_) => self.step(&mut flow, &[], &[of_first]),
             }
         }
-        self.run(&mut flow, &block.code);
+        self.run(&mut flow, &block.code[..block.before_puts]);
+        for put in &block.puts {
+            self.step(&mut flow, &[Reg::int(put.base), Reg::int(put.index)], &[]);
+        }
+        self.run(&mut flow, &block.code[block.before_puts..]);
         for element in &block.elements {
             let [base, index] = [element.base, element.index].map(Reg::int);
             self.step(&mut flow, &[base, index, Reg::real(element.contribution)], &[]);

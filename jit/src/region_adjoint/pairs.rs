@@ -22,7 +22,7 @@ impl Writer<'_, '_> {
     where
         Self: 'c,
     {
-        if !(block.builders.is_empty() || is_pushing_only(block)) {
+        if !(block.builders.is_empty() || is_pushing_only(block)) || !block.puts.is_empty() {
             return None;
         }
         let added: Vec<Added> = block

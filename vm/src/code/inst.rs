@@ -250,6 +250,12 @@ macro_rules! for_each_inst {
                 /// Turns a builder that the open region has begun into an array. Traps if it is finished already.
                 /// `first` is the first slot of its reals, or 0: `active` says whether they depend on anything.
                 RegionFinish (dst(def ref), builder(use ref), first(def int), len(def int), active(flag)) [];
+                /// Gives the elements of a builder that a region is going to change consecutive slots, with a record if
+                /// they haven't: `before` is the first one, or 0 if they are constants.
+                BuilderPack (before(def int), builder(use ref)) [];
+                /// Slots for the elements of a builder while the open region changes them: `first` is the first one, or
+                /// 0 if the region gets no record.
+                BuilderSlots (first(def int), len(def int), builder(use ref)) [];
                 /// Ends a region: completes its record and gives its outputs their words.
                 RegionEnd (site(site RegionSite)) [];
             }

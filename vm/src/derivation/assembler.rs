@@ -79,6 +79,11 @@ impl<'a> Assembler<'a> {
         self.registers[id.index()]
     }
 
+    /// Whether a node has been placed or computed.
+    pub(crate) fn is_placed(&self, id: NodeId) -> bool {
+        self.registers[id.index()] != NOWHERE
+    }
+
     /// Computes the nodes that are `needed`, whose arguments are, and that have no registers yet. Registers of nodes
     /// that are for others only, and not `kept`, are used again after the last of these.
     pub(crate) fn compute_all(&mut self, needed: &[bool], kept: &[bool], code: &mut Vec<Inst>) {
@@ -105,7 +110,7 @@ impl<'a> Assembler<'a> {
 
     /// Computes a node, whose arguments have registers, unless it is in one.
     pub(crate) fn compute(&mut self, id: NodeId, code: &mut Vec<Inst>) {
-        if self.registers[id.index()] != NOWHERE {
+        if self.is_placed(id) {
             return;
         }
         let dst = self.place(id);

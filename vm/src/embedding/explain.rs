@@ -399,7 +399,7 @@ impl Loops<'_> {
         let op = |refusal: &Refusal| self.body.code[refusal.inst().expect("it is one") as usize].op;
         if held.iter().any(|refusal| op(refusal).is_put()) {
             // That it is read, too, is no reason of its own.
-            held.retain(|refusal| !matches!(op(refusal), Op::Get | Op::IGet | Op::PGet));
+            held.retain(|refusal| op(refusal) != Op::PGet);
         }
         held.sort_by_key(|refusal| !op(refusal).calls());
         held

@@ -187,6 +187,12 @@ helpers! {
     ComponentWord = component_word_of(context: Context, array: Ref, part: u64, index: u64) -> u64, rare;
     /// Turns a builder that the open region has begun into an array: its first slot, or -1 if the run has to stop.
     RegionFinish = region_finish(context: Context, builder: Ref, active: u64) -> i64, rare;
+    /// Gives the elements of a builder consecutive slots, if they haven't: the first one, 0 if they are constants, or -1
+    /// if the run has to stop.
+    BuilderPack = builder_pack(context: Context, builder: Ref) -> i64;
+    /// Slots for the elements of a builder while the open region changes them: the first one, 0 if it gets no record,
+    /// or -1 if the run has to stop.
+    BuilderSlots = builder_slots(context: Context, builder: Ref) -> i64;
     /// A cell with a copy of an array in the trail of the open region, or with the array; `i64::MIN` if the run has to
     /// stop.
     ArrayCopy = array_copy(context: Context, array: Ref) -> i64, rare;
@@ -621,6 +627,45 @@ unsafe extern "C" fn region_finish(context: Context, builder: Ref, active: u64) 
                 -1
             }
         }
+    }
+}
+
+/// A first slot, or -1 if the run has to stop.
+fn first_slot(worker: &mut Worker, slot: Result<Slot, Limit>) -> i64 {
+    match slot {
+        Ok(first) => first.index() as i64,
+        Err(limit) => {
+            stop(worker, limit.into());
+            -1
+        }
+    }
+}
+
+/// Gives the elements of a builder consecutive slots, if they haven't. Returns the first one, 0 if they are constants;
+/// -1 if the run has to stop.
+///
+/// # Safety
+/// **Context**; it is a builder of reals or was one.
+unsafe extern "C" fn builder_pack(context: Context, builder: Ref) -> i64 {
+    // SAFETY: **Context**.
+    unsafe {
+        let worker = &mut *context.cast::<Worker>();
+        let slot = recording_regions::builder_pack(builder, &mut worker.exec.tape);
+        first_slot(worker, slot)
+    }
+}
+
+/// Slots for the elements of a builder while the open region changes them. Returns the first one, 0 if it gets no
+/// record; -1 if the run has to stop.
+///
+/// # Safety
+/// **Context**; it is a builder of reals or was one.
+unsafe extern "C" fn builder_slots(context: Context, builder: Ref) -> i64 {
+    // SAFETY: **Context**.
+    unsafe {
+        let worker = &mut *context.cast::<Worker>();
+        let slot = recording_regions::builder_slots(builder, &mut worker.exec.tape);
+        first_slot(worker, slot)
     }
 }
 

@@ -49,6 +49,10 @@ impl ControlFlow for Body {
     }
 }
 
+/// A block of a recording run changes at most so many elements of arrays in place: for each two of them the sweep asks
+/// whether they are one.
+const PUTS_MAX: usize = 8;
+
 /// Whether an instruction may lead to itself or back. Fuel is looked at where one does, and wherever functions are
 /// called and return; so nothing goes on forever, and where fuel runs out is the same for every stream of a body.
 pub(super) fn leads_back(body: &Body, at: u32) -> bool {
@@ -60,7 +64,7 @@ pub(super) fn leads_back(body: &Body, at: u32) -> bool {
 impl Stream {
     /// The basic blocks that control may come to from the start, in the order of the code.
     pub fn blocks(&self) -> Vec<Range<Position>> {
-        let blocks = reached_blocks(self, &Watch::none()).expect("nobody stops it");
+        let blocks = reached_blocks(self, |_, _| false, &Watch::none()).expect("nobody stops it");
         blocks.into_iter().map(|block| Position(block.start)..Position(block.end)).collect()
     }
 }
@@ -104,7 +108,33 @@ impl FlowGraph {
     /// # Errors
     /// What the watch says.
     pub(crate) fn of(code: &impl ControlFlow, watch: &Watch<'_>) -> Result<FlowGraph, TrapKind> {
-        let blocks = reached_blocks(code, watch)?;
+        FlowGraph::cut(code, |_, _| false, watch)
+    }
+
+    /// The same for recording runs. No block reads an element of an array that is changed in place behind one that it
+    /// changes: so the adjoint of a block takes the adjoints of what it has put before it adds to those of what it has
+    /// read.
+    ///
+    /// # Errors
+    /// What the watch says.
+    pub(crate) fn of_recording(body: &Body, watch: &Watch<'_>) -> Result<FlowGraph, TrapKind> {
+        let mut puts = 0;
+        let cut = |at: usize, begins: bool| {
+            let op = body.code[at].op;
+            let cuts = !begins && ((op == Op::Get && puts > 0) || (op == Op::Put && puts == PUTS_MAX));
+            puts = if begins || cuts { 0 } else { puts } + usize::from(op == Op::Put);
+            cuts
+        };
+        FlowGraph::cut(body, cut, watch)
+    }
+
+    /// Cuts blocks further where `cut` says so, which is told of each instruction whether a block begins with it.
+    fn cut(
+        code: &impl ControlFlow,
+        cut: impl FnMut(usize, bool) -> bool,
+        watch: &Watch<'_>,
+    ) -> Result<FlowGraph, TrapKind> {
+        let blocks = reached_blocks(code, cut, watch)?;
         let mut flow = FlowGraph { blocks, starts: vec![0], successors: Vec::new(), order: Vec::new() };
         let mut targets = Vec::new();
         for index in 0..flow.blocks.len() {
@@ -213,7 +243,11 @@ impl Predecessors {
 }
 
 /// Follows all paths from the function's start, and cuts what they reach into blocks.
-fn reached_blocks(code: &impl ControlFlow, watch: &Watch<'_>) -> Result<Vec<Block>, TrapKind> {
+fn reached_blocks(
+    code: &impl ControlFlow,
+    mut cut: impl FnMut(usize, bool) -> bool,
+    watch: &Watch<'_>,
+) -> Result<Vec<Block>, TrapKind> {
     let mut reached = vec![false; code.len()];
     let mut leader = vec![false; code.len()];
     leader[0] = true;
@@ -237,7 +271,9 @@ fn reached_blocks(code: &impl ControlFlow, watch: &Watch<'_>) -> Result<Vec<Bloc
     let mut open = None;
     for at in 0..code.len() {
         watch.tick(1)?;
-        if leader[at]
+        let begins = leader[at] || open.is_none();
+        if reached[at]
+            && (cut(at, begins) || begins)
             && let Some(start) = open.take()
         {
             blocks.push(Block { start, end: at as u32 });
@@ -258,6 +294,7 @@ fn reached_blocks(code: &impl ControlFlow, watch: &Watch<'_>) -> Result<Vec<Bloc
 mod tests {
     use super::*;
     use crate::bytecode::isa::{Operand, Reg, Role};
+    use crate::bytecode::module::TypeId;
 
     /// Code of jumps and branches on `i0`.
     fn body(code: &[(Op, &[u32])]) -> Body {
@@ -292,6 +329,31 @@ mod tests {
         let code = [(Op::Jump, &[3][..]), (Op::Jump, &[4]), (Op::Branch, &[2, 4]), (Op::Ret, &[]), (Op::Ret, &[])];
         let flow = FlowGraph::of(&body(&code), &Watch::none()).expect("nobody stops it");
         assert_eq!(flow.blocks(), [Block { start: 0, end: 1 }, Block { start: 3, end: 4 }]);
+    }
+
+    #[test]
+    fn recorded_blocks_read_no_element_behind_one_that_they_change() {
+        let mut body = Body { ints: 1, reals: 1, refs: vec![TypeId(0)], ..Body::default() };
+        let [real, int, builder] = [Reg::real(0), Reg::int(0), Reg::reference(0)];
+        let put = |body: &mut Body| {
+            let operands = [Operand::Use(builder), Operand::Use(int), Operand::Use(real)];
+            body.push(Op::Put, &operands).expect("the operands have the table's roles");
+        };
+        let get = |body: &mut Body| {
+            let operands = [Operand::Def(real), Operand::Use(builder), Operand::Use(int)];
+            body.push(Op::Get, &operands).expect("the operands have the table's roles");
+        };
+        get(&mut body);
+        put(&mut body);
+        get(&mut body);
+        get(&mut body);
+        (0..=PUTS_MAX).for_each(|_| put(&mut body));
+        body.push(Op::Ret, &[Operand::Uses(vec![])]).expect("the operands have the table's roles");
+        let flow = FlowGraph::of_recording(&body, &Watch::none()).expect("nobody stops it");
+        let starts: Vec<u32> = flow.blocks().iter().map(|block| block.start).collect();
+        assert_eq!(starts, [0, 2, 4 + PUTS_MAX as u32]);
+        assert_eq!((flow.successors(0), flow.successors(1), flow.successors(2)), (&[1][..], &[2][..], &[][..]));
+        assert_eq!(FlowGraph::of(&body, &Watch::none()).expect("nobody stops it").blocks().len(), 1);
     }
 
     #[test]

@@ -36,6 +36,17 @@ pub enum Refusal {
     BuilderFromOutside,
     /// Something that is under construction in it is in use before it or after it.
     BuilderInUse,
+    /// It changes an array in place that it makes.
+    ChangedWhereMade {
+        /// The first instruction that reads or replaces an element.
+        inst: u32,
+    },
+    /// It changes an array in place that has been under construction since before a loop around it, or that another
+    /// function has begun.
+    ChangedAround {
+        /// The first instruction that reads or replaces an element.
+        inst: u32,
+    },
     /// It reads an element where it has just finished an array, without a branch in between.
     ElementBehindFinish {
         /// The load.
@@ -107,9 +118,11 @@ impl Refusal {
     /// The instruction that is in the way, if it is a single one.
     pub fn inst(&self) -> Option<u32> {
         match *self {
-            Refusal::Holds { inst, .. } | Refusal::BuilderCopied { inst } | Refusal::ElementBehindFinish { inst } => {
-                Some(inst)
-            }
+            Refusal::Holds { inst, .. }
+            | Refusal::BuilderCopied { inst }
+            | Refusal::ChangedWhereMade { inst }
+            | Refusal::ChangedAround { inst }
+            | Refusal::ElementBehindFinish { inst } => Some(inst),
             _ => None,
         }
     }
@@ -141,8 +154,8 @@ impl fmt::Display for Refusal {
                 Op::VariantTag | Op::Payload | Op::IPayload | Op::PPayload => {
                     write!(f, "it looks into a value of a data type, such as a list")
                 }
-                Op::Get | Op::IGet | Op::PGet => write!(f, "it reads an array that is changed in place"),
-                Op::Put | Op::IPut | Op::PPut => write!(f, "it changes an array in place"),
+                Op::PGet => write!(f, "it reads an array that is changed in place and whose elements are no numbers"),
+                Op::PPut => write!(f, "it changes an array in place whose elements are no numbers"),
                 Op::Extend => write!(f, "it copies an array"),
                 Op::Reserve => write!(f, "it makes an array whose length isn't known when it begins"),
                 op => write!(f, "it holds the instruction `{}`", op.info().mnemonic),
@@ -151,6 +164,10 @@ impl fmt::Display for Refusal {
             Refusal::Builders => write!(f, "it appends to several arrays that are begun before it"),
             Refusal::BuilderFromOutside => write!(f, "it finishes an array that is begun before it"),
             Refusal::BuilderInUse => write!(f, "an array that it begins is under construction before it or after it"),
+            Refusal::ChangedWhereMade { .. } => write!(f, "it changes an array in place that it makes"),
+            Refusal::ChangedAround { .. } => {
+                write!(f, "it changes an array in place that a loop around it changes as well")
+            }
             Refusal::ElementBehindFinish { .. } => write!(f, "it reads an array right where it finishes one"),
             Refusal::Blocks { max } => write!(f, "it has more than {max} basic blocks"),
             Refusal::Instructions { max } => write!(f, "it has more than {max} instructions"),

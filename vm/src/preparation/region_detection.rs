@@ -2,15 +2,16 @@
 //! branches.
 //!
 //! A region is a loop ([`super::nesting`]) whose blocks hold scalar instructions, copies, constants, loads from arrays,
-//! and what makes arrays one element after the other, nothing else: nothing in it calls or reads a word. It has one
-//! way in, and may have several ways out. A builder of reals is begun before the region and finished after it, of which
-//! there may be one, or both happens inside. What is larger than a record may be is not a region, but loops inside of
+//! and what makes arrays one element after the other or changes them in place, nothing else: nothing in it calls or
+//! reads a word. It has one way in, and may have several ways out. A builder of reals to which it appends is begun
+//! before the region and finished after it, of which there may be one, or both happens inside. Those whose elements it
+//! reads and replaces are begun before and finished after. What is larger than a record may be is not a region, but loops inside of
 //! it may be. A loop of straight-line code is none: it is recorded as such ([`super::loop_detection`]), which is
 //! cheaper.
 //!
 //! Which loops qualify depends on the code alone, because the order of sums in the sweep follows from it.
 
-use super::flow::{FlowGraph, Predecessors};
+use super::flow::{Block, FlowGraph, Predecessors};
 use super::handed_on::HandedOn;
 use super::liveness::{self, RegSet};
 use super::loop_detection::{Loop, live_before};
@@ -19,9 +20,10 @@ use super::refusal::{Decision, LoopNote, Notes, Refusal};
 use super::stretch::{Arrays, Constants, MadeArray, Stretch, Walk};
 use crate::bytecode::isa::{Bank, Inst, Op, Reg};
 use crate::bytecode::module::{Body, ModuleDef, TypeDef, ValueType};
+use crate::records::region::ChangedArray;
 use crate::running::meter::Watch;
 use crate::trap::TrapKind;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A region has at most so many blocks, so that a byte tells which of its edges control has taken.
 const BLOCKS_MAX: usize = 200;
@@ -218,7 +220,8 @@ pub(crate) fn find(
     let mut found: Vec<(usize, Region)> = Vec::new();
     // Outer loops come first.
     let mut decisions: Vec<Decision> = Vec::with_capacity(nest.len());
-    let mut finder = Finder { facts, before: &before, nest: &nest, dominators: &dominators, live_refs: None };
+    let mut finder =
+        Finder { facts, before: &before, nest: &nest, dominators: &dominators, live_refs: None, origins: None };
     for (number, natural) in nest.iter().enumerate() {
         let decision = if natural.parent.is_some_and(|parent| decisions[parent].takes_all()) {
             Decision::Inside
@@ -258,6 +261,7 @@ pub(crate) fn may_hold(op: Op) -> bool {
         Op::Mov | Op::IMov | Op::PMov | Op::Const | Op::IConst | Op::PSelect => true,
         Op::Len | Op::Elem | Op::IElem | Op::PElem | Op::Row | Op::SameLen | Op::SameShape | Op::Trace => true,
         Op::Build | Op::Push | Op::IPush | Op::PPush | Op::Finish => true,
+        Op::Get | Op::IGet | Op::Put | Op::IPut => true,
         Op::Jump | Op::Branch | Op::Switch => true,
         op => op.is_scalar(),
     }
@@ -270,6 +274,40 @@ struct Finder<'a> {
     dominators: &'a Dominators,
     /// Reference registers that are live at the end of each block, once somebody has asked; `None` in it is all.
     live_refs: Option<Option<Vec<RegSet>>>,
+    /// Where builders come from, once somebody has asked.
+    origins: Option<Vec<Origins>>,
+}
+
+/// Where what a reference register holds comes from, if it is a builder.
+#[derive(Clone, Debug, Default)]
+struct Origins {
+    /// The registers that it is moved from or to.
+    moves: Vec<u16>,
+    /// Where it is begun.
+    begun: Vec<u32>,
+    /// Whether it may come from somewhere else.
+    elsewhere: bool,
+}
+
+/// For each reference register of a body, where a builder in it comes from.
+fn origins(body: &Body) -> Vec<Origins> {
+    let mut origins = vec![Origins::default(); body.refs.len()];
+    for (at, inst) in (0..).zip(&body.code) {
+        body.for_each_reg(inst, |reg, def| {
+            if !def || reg.bank != Bank::Ref {
+                return;
+            }
+            match inst.op {
+                Op::Build => origins[usize::from(reg.index)].begun.push(at),
+                Op::PMov => {
+                    origins[usize::from(inst.a)].moves.push(inst.b);
+                    origins[usize::from(inst.b)].moves.push(inst.a);
+                }
+                _ => origins[usize::from(reg.index)].elsewhere = true,
+            }
+        });
+    }
+    origins
 }
 
 /// What a loop does with builders.
@@ -279,6 +317,18 @@ struct Builders {
     /// Those of reals to which it pushes.
     pushed: BTreeSet<u16>,
     finished: BTreeSet<u16>,
+    /// Those of reals whose elements it reads or replaces, each with the first instruction that does so.
+    changed: BTreeMap<u16, u32>,
+    /// Those that get another name, by that one, each with the first instruction that gives it.
+    moved: BTreeMap<u16, u32>,
+}
+
+/// An array that a loop changes in place.
+struct Changed {
+    /// The reference register that it goes by, which holds it where the loop begins.
+    name: u16,
+    /// All that may hold it.
+    names: BTreeSet<u16>,
 }
 
 impl Finder<'_> {
@@ -301,10 +351,14 @@ impl Finder<'_> {
         }
         watch.tick(INSTRUCTIONS_MAX + found.blocks.len() * (1 + body.reals as usize / 16))?;
         let refs_before = self.refs_before(found);
+        let changed = match self.changed(number, &builders, &refs_before, watch)? {
+            Ok(changed) => changed,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
         if !builders.begun.is_empty() && !self.stay_inside(found, &builders, &refs_before, watch)? {
             return Ok(Err(Refusal::BuilderInUse));
         }
-        let arrays = self.arrays(found, &builders);
+        let arrays = self.arrays(found, &builders, &changed);
         let free_int = (body.ints as usize + arrays.registers()) as u16;
         let place = |block: usize| found.blocks.binary_search(&block).ok();
         let Some(loops) = self.loops(number, &place) else { return Ok(Err(Refusal::Depth { max: DEPTH_MAX })) };
@@ -393,12 +447,13 @@ impl Finder<'_> {
                 watch.tick(1)?;
                 match inst.op {
                     // Under another name something could be pushed that nobody knows of here.
-                    Op::PMov | Op::PSelect if self.is_builder(inst.a) => {
-                        return Ok(Err(Refusal::BuilderCopied { inst: at }));
-                    }
+                    Op::PSelect if self.is_builder(inst.a) => return Ok(Err(Refusal::BuilderCopied { inst: at })),
+                    Op::PMov if self.is_builder(inst.a) => _ = builders.moved.entry(inst.a).or_insert(at),
                     Op::Build => _ = builders.begun.insert(inst.a),
                     Op::Push => _ = builders.pushed.insert(inst.a),
                     Op::Finish => _ = builders.finished.insert(inst.b),
+                    Op::Get => _ = builders.changed.entry(inst.b).or_insert(at),
+                    Op::Put => _ = builders.changed.entry(inst.a).or_insert(at),
                     op if may_hold(op) => {}
                     _ => return Ok(Err(Refusal::holds(module, body, at))),
                 }
@@ -430,6 +485,112 @@ impl Finder<'_> {
         targets.map(|&to| to as usize).filter(|to| found.blocks.binary_search(to).is_err()).collect()
     }
 
+    /// Reference registers that are live at the end of each block, unless finding them takes too long.
+    fn live_refs(&mut self, watch: &Watch<'_>) -> Result<Option<&[RegSet]>, TrapKind> {
+        if self.live_refs.is_none() {
+            let Facts { body, flow, .. } = self.facts;
+            self.live_refs = Some(liveness::live_out(body, Bank::Ref, flow, watch)?);
+        }
+        Ok(self.live_refs.as_ref().and_then(Option::as_deref))
+    }
+
+    /// What a loop does with arrays that it changes in place, if it may be a region that does so. The elements of such an
+    /// array get slots of their own where the region begins, which takes time in proportion to their number: so the
+    /// array has to have been begun since a loop around was last entered, which took as much. And it is known of any two
+    /// registers whether they hold one builder.
+    fn changed(
+        &mut self,
+        number: usize,
+        builders: &Builders,
+        refs_before: &[u16],
+        watch: &Watch<'_>,
+    ) -> Result<Result<Vec<Changed>, Refusal>, TrapKind> {
+        let Facts { body, flow, .. } = self.facts;
+        let nest = self.nest;
+        let mut all: Vec<Changed> = Vec::new();
+        let mut known = BTreeSet::new();
+        for (&builder, &inst) in &builders.changed {
+            if known.contains(&builder) {
+                continue;
+            }
+            let Some(names) = self.names(builder, watch)? else { return Ok(Err(Refusal::ChangedAround { inst })) };
+            // Elements that are pushed have no slots yet.
+            if !names.is_disjoint(&builders.begun) || !names.is_disjoint(&builders.pushed) {
+                return Ok(Err(Refusal::ChangedWhereMade { inst }));
+            }
+            if !names.is_disjoint(&known) || !self.is_one(&names, watch)? {
+                return Ok(Err(Refusal::BuilderCopied { inst }));
+            }
+            let Some(live) = self.live_refs(watch)? else { return Ok(Err(Refusal::ChangedAround { inst })) };
+            let parents = std::iter::successors(nest[number].parent, |&around| nest[around].parent);
+            for head in parents.map(|around| nest[around].head).chain([0]) {
+                let block = flow.blocks()[head];
+                watch.tick((block.end - block.start) as usize + body.refs.len() / 16)?;
+                let live = live_before(body, Bank::Ref, block, &live[head]);
+                if names.iter().any(|&name| live.contains(name)) {
+                    return Ok(Err(Refusal::ChangedAround { inst }));
+                }
+            }
+            let Some(&name) = refs_before.iter().find(|name| names.contains(name)) else {
+                return Ok(Err(Refusal::BuilderCopied { inst }));
+            };
+            known.extend(&names);
+            all.push(Changed { name, names });
+        }
+        let is_known = |to: u16| known.contains(&to) || !self.holds_reals(to);
+        match builders.moved.iter().find(|&(&to, _)| !is_known(to)) {
+            Some((_, &inst)) => Ok(Err(Refusal::BuilderCopied { inst })),
+            None => Ok(Ok(all)),
+        }
+    }
+
+    /// The registers that a builder in this one may have been in since it was begun, or may be in; none if it may come
+    /// from elsewhere.
+    fn names(&mut self, builder: u16, watch: &Watch<'_>) -> Result<Option<BTreeSet<u16>>, TrapKind> {
+        let body = self.facts.body;
+        if self.origins.is_none() {
+            watch.tick(body.code.len())?;
+            self.origins = Some(origins(body));
+        }
+        let origins = self.origins.as_deref().expect("they were just found");
+        let mut names = BTreeSet::from([builder]);
+        let mut waiting = vec![builder];
+        while let Some(next) = waiting.pop() {
+            let Origins { moves, elsewhere, .. } = &origins[usize::from(next)];
+            watch.tick(1 + moves.len())?;
+            if *elsewhere {
+                return Ok(None);
+            }
+            waiting.extend(moves.iter().copied().filter(|&name| names.insert(name)));
+        }
+        Ok(Some(names))
+    }
+
+    /// Whether those of these registers that hold a builder which anyone reads hold the same one at any time: wherever one
+    /// is begun, nobody reads any more what the others hold.
+    fn is_one(&mut self, names: &BTreeSet<u16>, watch: &Watch<'_>) -> Result<bool, TrapKind> {
+        if names.len() == 1 {
+            return Ok(true);
+        }
+        let Facts { body, flow, .. } = self.facts;
+        let origins = self.origins.as_deref().expect("the names were found from them");
+        let begun: Vec<u32> = names.iter().flat_map(|&name| &origins[usize::from(name)].begun).copied().collect();
+        let Some(live) = self.live_refs(watch)? else { return Ok(false) };
+        for at in begun {
+            let number = flow.blocks().partition_point(|block| block.end <= at);
+            // Where control never comes nothing is begun.
+            let Some(block) = flow.blocks().get(number).filter(|block| block.start <= at) else { continue };
+            watch.tick((block.end - at) as usize + body.refs.len() / 16)?;
+            let behind = Block { start: at + 1, end: block.end };
+            let live = live_before(body, Bank::Ref, behind, &live[number]);
+            let builder = body.code[at as usize].a;
+            if names.iter().any(|&name| name != builder && live.contains(name)) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// Whether the builders that a loop begins are nobody's before it and after it.
     fn stay_inside(
         &mut self,
@@ -439,13 +600,12 @@ impl Finder<'_> {
         watch: &Watch<'_>,
     ) -> Result<bool, TrapKind> {
         let Facts { body, flow, .. } = self.facts;
-        if self.live_refs.is_none() {
-            self.live_refs = Some(liveness::live_out(body, Bank::Ref, flow, watch)?);
-        }
-        let Some(Some(live)) = &self.live_refs else { return Ok(false) };
-        for to in self.blocks_after(found) {
-            watch.tick(self.code(to).len() + body.refs.len() / 16)?;
-            let live = live_before(body, Bank::Ref, flow.blocks()[to], &live[to]);
+        let after = self.blocks_after(found);
+        let Some(live) = self.live_refs(watch)? else { return Ok(false) };
+        for to in after {
+            let block = flow.blocks()[to];
+            watch.tick((block.end - block.start) as usize + body.refs.len() / 16)?;
+            let live = live_before(body, Bank::Ref, block, &live[to]);
             if builders.begun.iter().any(|&builder| live.contains(builder)) {
                 return Ok(false);
             }
@@ -483,7 +643,7 @@ impl Finder<'_> {
     }
 
     /// Registers for the first slots of arrays.
-    fn arrays(&self, found: &Natural, builders: &Builders) -> Arrays {
+    fn arrays(&self, found: &Natural, builders: &Builders, changed: &[Changed]) -> Arrays {
         let code = || found.blocks.iter().flat_map(|&block| self.code(block));
         let read = |op| code().filter(move |inst| inst.op == op).map(|inst| inst.b);
         let arrays: BTreeSet<u16> = read(Op::Elem).collect();
@@ -493,10 +653,21 @@ impl Finder<'_> {
         let mut free = self.facts.body.ints as u16..;
         let mut fresh = || free.next().expect("the function has few registers");
         let cells = arrays.iter().chain(&of_ints).map(|&array| (array, fresh())).collect();
-        let bases = arrays.into_iter().map(|array| (array, fresh())).collect();
+        let bases = arrays
+            .into_iter()
+            .chain(changed.iter().map(|changed| changed.name))
+            .map(|array| (array, fresh()))
+            .collect();
         let of_reals = builders.begun.iter().filter(|&&builder| self.holds_reals(builder));
         let made = of_reals.map(|&builder| (builder, MadeArray { first: fresh(), len: fresh() })).collect();
-        Arrays { bases, cells, made }
+        let is_put = |of: &Changed| code().any(|inst| inst.op == Op::Put && of.names.contains(&inst.a));
+        let names = changed.iter().flat_map(|of| of.names.iter().map(|&name| (name, of.name))).collect();
+        let changed = changed.iter().map(|of| {
+            let (before, first, len) = (fresh(), fresh(), fresh());
+            (of.name, ChangedArray { before, first, len, is_put: is_put(of) })
+        });
+        let changed = changed.collect();
+        Arrays { bases, cells, made, changed, names }
     }
 
     /// The loop and those inside of it; `None` if they nest too deeply.

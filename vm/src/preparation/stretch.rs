@@ -2,14 +2,15 @@
 //! region.
 //!
 //! It may hold scalar instructions, copies, constants, loads from arrays and pushes of reals, nothing else; in a
-//! region, references may be loaded, and arrays made. Every value is a node, so that registers may be redefined as one
-//! likes.
+//! region, references may be loaded, and arrays made and changed in place. Every value is a node, so that registers may
+//! be redefined as one likes.
 
 use crate::bytecode::isa::{Bank, Inst, Op, Reg, Role};
 use crate::bytecode::module::Body;
 use crate::derivation::graph::{Graph, Node, NodeId, bank_of};
 use crate::preparation::handed_on::{HandedOn, Index};
 use crate::preparation::liveness::RegSet;
+use crate::records::region::ChangedArray;
 use std::collections::{BTreeMap, HashMap};
 
 /// Where a real comes from that a stretch doesn't compute.
@@ -17,7 +18,7 @@ use std::collections::{BTreeMap, HashMap};
 pub(crate) enum RealSource {
     /// A register at the stretch's start.
     Register(u16),
-    /// An element of the array in a reference register.
+    /// An element of the array in a reference register, or of the builder.
     Element { array: u16, index: NodeId },
 }
 
@@ -41,12 +42,22 @@ pub(crate) struct Write {
     pub(crate) node: NodeId,
 }
 
-/// A value that is appended to a builder.
+/// A value that is appended to a builder, or put in the place of one of its elements.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Push {
     /// The reference register of the builder.
     pub(crate) builder: u16,
     pub(crate) node: NodeId,
+    /// The place of the element that it replaces.
+    pub(crate) place: Option<Place>,
+}
+
+/// The place of an element of a builder whose elements have slots throughout.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    /// The slot of the first one.
+    pub(crate) base: NodeId,
+    pub(crate) index: NodeId,
 }
 
 /// What a region does with a builder of reals.
@@ -54,7 +65,7 @@ pub(crate) struct Push {
 pub(crate) enum BuilderStep {
     /// Begins one in this reference register.
     Begin(u16),
-    /// Appends a value, the next of [`Stretch::pushes`].
+    /// Appends a value or replaces one, the next of [`Stretch::pushes`].
     Push,
     /// Makes an array of it.
     Finish(Finish),
@@ -83,6 +94,10 @@ pub(crate) struct Arrays {
     pub(crate) cells: BTreeMap<u16, u16>,
     /// For builders that are begun, those of the array that it becomes, written where it is finished.
     pub(crate) made: BTreeMap<u16, MadeArray>,
+    /// For builders that were begun before and whose elements are read or replaced, what is known of their elements.
+    pub(crate) changed: BTreeMap<u16, ChangedArray>,
+    /// For each register that may hold one of these, the one that it goes by.
+    pub(crate) names: BTreeMap<u16, u16>,
 }
 
 /// The integer registers that hold an array's first slot and its length.
@@ -95,7 +110,7 @@ pub(crate) struct MadeArray {
 impl Arrays {
     /// How many registers it takes.
     pub(crate) fn registers(&self) -> usize {
-        self.bases.len() + self.cells.len() + 2 * self.made.len()
+        self.bases.len() + self.cells.len() + 2 * self.made.len() + 3 * self.changed.len()
     }
 }
 
@@ -118,7 +133,7 @@ pub(crate) struct Stretch {
     pub(crate) writes: Vec<Write>,
     /// What each register holds at the end that was written.
     pub(crate) ends: BTreeMap<Reg, NodeId>,
-    /// What is appended to builders, in order.
+    /// What is appended to builders and put into them, in order.
     pub(crate) pushes: Vec<Push>,
     /// What it does with builders of reals, in order.
     pub(crate) builder_steps: Vec<BuilderStep>,
@@ -191,7 +206,7 @@ pub(crate) struct Walk<'a> {
     current: HashMap<Reg, NodeId>,
     /// What each register held at the start of which that was asked.
     start: HashMap<Reg, NodeId>,
-    /// Elements and lengths that were loaded; arrays don't change, so a second load finds the same.
+    /// Elements and lengths that were loaded: a second load finds the same, in a builder as long as nothing is put.
     loads: HashMap<(Op, u16, Option<NodeId>), NodeId>,
 }
 
@@ -257,6 +272,8 @@ impl<'a> Walk<'a> {
                 let node = self.found.graph.op(Op::IMul, &[index, width]);
                 self.write(at, result(Bank::Int), node);
             }
+            // Another name of what is changed in place.
+            Op::PMov if self.arrays.is_some_and(|arrays| arrays.names.contains_key(&inst.a)) => {}
             Op::PElem | Op::PMov | Op::PSelect if let Some(arrays) = self.arrays => {
                 self.new_reference(inst.a);
                 for told in [&arrays.bases, &arrays.cells] {
@@ -267,7 +284,26 @@ impl<'a> Walk<'a> {
                 }
             }
             Op::Build | Op::Finish if let Some(arrays) = self.arrays => self.make(at, inst, arrays),
-            Op::IPush | Op::PPush if self.arrays.is_some() => {}
+            Op::IPush | Op::PPush | Op::IPut if self.arrays.is_some() => {}
+            Op::Get if let Some(arrays) = self.arrays => {
+                let index = self.read(Reg::int(inst.c));
+                let node = self.load(Op::Get, arrays.names[&inst.b], Some(index));
+                self.write(at, result(Bank::Real), node);
+            }
+            Op::Put if let Some(arrays) = self.arrays => {
+                let builder = arrays.names[&inst.a];
+                let base = self.read(Reg::int(arrays.bases[&builder]));
+                let index = self.read(Reg::int(inst.b));
+                let node = self.read(Reg::real(inst.c));
+                self.found.builder_steps.push(BuilderStep::Push);
+                self.found.pushes.push(Push { builder, node, place: Some(Place { base, index }) });
+                self.loads.retain(|&(op, _, _), _| op != Op::Get);
+            }
+            // What is found there a second time may be something else.
+            Op::IGet if self.arrays.is_some() => {
+                let node = self.int_input(IntSource::Load);
+                self.write(at, result(Bank::Int), node);
+            }
             // Where it hasn't trapped it is nothing.
             Op::SameLen | Op::SameShape => {}
             // What is shown is no part of what is computed.
@@ -275,7 +311,7 @@ impl<'a> Walk<'a> {
             Op::Push => {
                 let node = self.read(Reg::real(inst.b));
                 self.found.builder_steps.push(BuilderStep::Push);
-                self.found.pushes.push(Push { builder: inst.a, node });
+                self.found.pushes.push(Push { builder: inst.a, node, place: None });
             }
             op if op.is_scalar() => self.scalar(at, inst),
             op => return matches!(op, Op::Jump | Op::Branch | Op::Switch).then_some(()),
@@ -413,7 +449,9 @@ impl<'a> Walk<'a> {
             return node;
         }
         let node = match index {
-            Some(index) if op == Op::Elem => self.real_input(RealSource::Element { array, index }, false),
+            Some(index) if matches!(op, Op::Elem | Op::Get) => {
+                self.real_input(RealSource::Element { array, index }, false)
+            }
             Some(index) => self.int_input(IntSource::Element { array, index }),
             None => self.int_input(IntSource::Load),
         };

@@ -17,6 +17,10 @@
 //! - How often a loop went round, and integers that it doesn't change, aren't written where the sweep can compute them
 //!   from others that it has at hand (`region/counted.rs`).
 //! - Arrays that are read tell the sweep their first slots in the same way: each has an integer register for it.
+//! - An array that is changed in place has one slot per element for the whole region, which stands for whatever is there
+//!   at the time: where the sweep comes to a place where an element was replaced, it takes the adjoint for what was put
+//!   there, and leaves 0 for what stood there before. So nothing is saved for that but an index that isn't at hand. What
+//!   the slots hold in the end is added to those that the elements had when the region began.
 //!
 //! Sites and [`RegionCode`] are plain data: interpreter and native code write and read the same records.
 
@@ -53,10 +57,36 @@ pub struct RegionSite {
     pub slots: u32,
     /// What the region pushes, if anything.
     pub push: Option<RegionPush>,
+    /// Builders of reals whose elements it reads or replaces. They are objects that it depends on as well.
+    pub changed: Box<[ChangedBuilder]>,
     /// Where the parts of a record stand that follow the trail.
     pub layout: RegionLayout,
     /// Where the region stands in the stream.
     pub code: Range<Position>,
+}
+
+/// A builder whose elements a region reads or replaces. While the region runs, their words stand still; when it ends,
+/// they get consecutive slots, which the sweep takes for those of whatever stood there meanwhile.
+#[derive(Clone, Copy, Debug)]
+pub struct ChangedBuilder {
+    /// The builder's reference register.
+    pub builder: u16,
+    /// What the region knows of it.
+    pub registers: ChangedArray,
+}
+
+/// The integer registers that tell of a builder's elements while they are changed: while a region runs, element `i` has
+/// the slot `first + i`, whatever it is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct ChangedArray {
+    /// Holds the slot that the first element had before; 0: all were constants.
+    pub before: u16,
+    /// Holds the slot of the first element while the region runs: the same as `before` if no element is replaced.
+    pub first: u16,
+    /// Holds how many elements there are.
+    pub len: u16,
+    /// Whether an element is replaced.
+    pub is_put: bool,
 }
 
 /// A builder that the region appends reals to. When the region ends, these get consecutive slots.
@@ -80,6 +110,11 @@ impl InSite for RegionSite {
         self.inputs.iter().for_each(|&index| visit(Reg::real(index), false));
         self.outputs.iter().for_each(|&(index, _)| visit(Reg::real(index), false));
         let builder = self.push.iter().map(|push| &push.builder);
+        self.changed.iter().for_each(|ChangedBuilder { registers, .. }| {
+            for register in [registers.before, registers.first, registers.len] {
+                visit(Reg::int(register), false);
+            }
+        });
         self.refs.iter().chain(builder).for_each(|&index| visit(Reg::reference(index), false));
         self.push.iter().for_each(|push| visit(Reg::int(push.len_before), false));
     }
@@ -178,6 +213,8 @@ pub struct RegionCode {
     pub pushed: Option<PushedTo>,
     /// What it knows of those that are begun in it: 0 in the beginning.
     pub made: Box<[PushedTo]>,
+    /// What it knows of those whose elements the region replaces, throughout.
+    pub changed: Box<[ChangedArray]>,
     /// Where the parts of a record stand that follow the trail.
     pub layout: RegionLayout,
 }
@@ -254,6 +291,10 @@ pub struct BlockAdjoint {
     pub builders: Box<[BuilderAdjoint]>,
     /// Steps integers back and computes the contributions.
     pub code: Vec<Inst>,
+    /// The elements that it has put, from the last one to the first.
+    pub puts: Box<[PutAdjoint]>,
+    /// How many instructions of the code come before their adjoints are taken. They compute integers.
+    pub before_puts: usize,
     /// Added to adjoints in memory after that, one after the other.
     pub elements: Box<[ElementAdjoint]>,
     /// Turns the adjoints at the block's end into those at its start.
@@ -294,7 +335,7 @@ impl BlockAdjoint {
     /// How many instructions it counts as.
     pub(crate) fn len(&self) -> usize {
         let way_back = self.way_back.as_ref().map_or(0, |way| way.code.len());
-        self.steps() + self.code.len() + self.elements.len() + self.moves.len() + way_back
+        self.steps() + self.code.len() + self.puts.len() + self.elements.len() + self.moves.len() + way_back
     }
 
     /// Whether copies of arrays may stand in its part of the trail.
@@ -346,6 +387,18 @@ impl Edge {
     pub fn numbers(&self) -> Numbers {
         Numbers { reals: self.reals.len(), ints: self.ints.len() }
     }
+}
+
+/// What the sweep does where an element of a builder was replaced: what was put there takes its adjoint, and what stood
+/// there before has none as yet.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct PutAdjoint {
+    /// The integer register that holds the slot of the builder's first element, one that lasts.
+    pub base: u16,
+    /// The integer register that holds the element's number.
+    pub index: u16,
+    /// The real register that takes the adjoint.
+    pub adjoint: u16,
 }
 
 /// A contribution to an element of an array.

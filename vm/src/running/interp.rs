@@ -10,7 +10,8 @@ use super::deep::component_word;
 use super::recording::{element_word, finish, is_active, load_word, segment_end};
 use super::recording_loops::{loop_begin, loop_end, loop_step};
 use super::recording_regions::{
-    array_base, array_cell, array_copy, region_begin, region_end, region_finish, region_save,
+    array_base, array_cell, array_copy, builder_pack, builder_slots, region_begin, region_end, region_finish,
+    region_save,
 };
 use super::registers::{
     Registers, copy_registers, gather, move_to_front, return_registers, roots, scatter, unpack_captures, unpack_results,
@@ -533,7 +534,8 @@ macro_rules! define_execute {
                                 limit!(loop_end(program, stream.loops.at(site), &mut self.exec.tape, frame));
                             }
                             Inst::RegionBegin { site } if RECORD => {
-                                region_begin(stream.regions.at(site), &mut self.exec.tape, words, refs);
+                                let frame = Registers { reals, words, ints, refs };
+                                region_begin(stream.regions.at(site), &mut self.exec.tape, frame);
                             }
                             Inst::RegionRound { dst, before } if RECORD => {
                                 *ints.add(dst.index()) = *ints.add(before.index()) + 1;
@@ -562,6 +564,17 @@ macro_rules! define_execute {
                                 *ints.add(len.index()) = *array.add(LEN) as i64;
                                 *refs.add(dst.index()) = array;
                             }
+                            Inst::BuilderPack { before, builder } if RECORD => {
+                                let builder = *refs.add(builder.index());
+                                let slot = limit!(builder_pack(builder, &mut self.exec.tape));
+                                *ints.add(before.index()) = slot.index() as i64;
+                            }
+                            Inst::BuilderSlots { first, len, builder } if RECORD => {
+                                let builder = *refs.add(builder.index());
+                                let slot = limit!(builder_slots(builder, &mut self.exec.tape));
+                                *ints.add(first.index()) = slot.index() as i64;
+                                *ints.add(len.index()) = *builder.add(LEN) as i64;
+                            }
                             Inst::RegionEnd { site } if RECORD => {
                                 let frame = Registers { reals, words, ints, refs };
                                 limit!(region_end(stream.regions.at(site), &mut self.exec.tape, frame));
@@ -573,6 +586,8 @@ macro_rules! define_execute {
                             | Inst::ArrayCell { .. }
                             | Inst::ArrayCopy { .. }
                             | Inst::RegionFinish { .. }
+                            | Inst::BuilderPack { .. }
+                            | Inst::BuilderSlots { .. }
                             | Inst::RegionEnd { .. } => unreachable!("streams for primal runs have no regions"),
 
                             // Fuel is looked at where code goes round, calls or returns.

@@ -1,21 +1,22 @@
-//! What a recording run does for a region: opens its record, writes its trail, completes the record, and imports what
-//! the region has read of other tasks' arrays.
+//! What a recording run does for a region: gives elements slots that it is going to change, opens its record, writes its
+//! trail, completes the record, and imports what the region has read of other tasks' arrays.
 
 use super::recording_loops::give_pushed_words;
 use super::registers::Registers;
+use crate::memory::heap::builder::{set_words, words_of};
 use crate::memory::heap::{self, ARRAY_HEADER, LEN, Ref};
 use crate::memory::kept;
-use crate::records::region::{RegionSite, SaveSite, copy_bytes, is_copied};
+use crate::records::region::{ChangedBuilder, RegionSite, SaveSite, copy_bytes, is_copied};
 use crate::records::segment::OutputWord;
 use crate::tape::{ForeignArray, Tape};
 use crate::trap::{Limit, TrapKind};
 use crate::word::{Slot, Word};
 
 /// Which of the inputs and objects of a region are active, as a mask, when it begins. `input` is the word of the n-th
-/// input.
+/// input. Builders are told by other means.
 ///
 /// # Safety
-/// `refs` is a frame that has the site's registers; the objects are complete.
+/// `refs` is a frame that has the site's registers; the objects are complete or builders of reals.
 unsafe fn activity(site: &RegionSite, input: impl Fn(usize) -> Word, refs: *const Ref) -> u64 {
     // SAFETY: promised by the caller.
     unsafe {
@@ -34,12 +35,57 @@ unsafe fn activity(site: &RegionSite, input: impl Fn(usize) -> Word, refs: *cons
 /// Begins a region.
 ///
 /// # Safety
-/// The pointers are to a frame that has the site's registers; the objects are complete.
+/// The pointers are to a frame that has the site's registers; the objects are complete or builders of reals.
 #[inline(never)]
-pub(super) unsafe fn region_begin(site: &RegionSite, tape: &mut Tape, words: *const Word, refs: *const Ref) {
+pub(super) unsafe fn region_begin(site: &RegionSite, tape: &mut Tape, frame: Registers) {
     // SAFETY: promised by the caller.
-    let active = unsafe { activity(site, |n| *words.add(usize::from(site.inputs[n])), refs) } != 0;
+    let active = unsafe {
+        let active = activity(site, |n| *frame.words.add(usize::from(site.inputs[n])), frame.refs) != 0;
+        let mut before = site.changed.iter().map(|changed| *frame.ints.add(usize::from(changed.registers.before)));
+        active || before.any(|slot| slot != 0)
+    };
     tape.begin_region(active && site.id != u32::MAX);
+}
+
+/// Gives the elements of a builder consecutive slots, if they haven't. Returns the first; none if they are constants,
+/// or if it is finished.
+///
+/// # Safety
+/// `builder` is a builder of reals or was one; it keeps words.
+#[inline(never)]
+pub(crate) unsafe fn builder_pack(builder: Ref, tape: &mut Tape) -> Result<Slot, Limit> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        if !heap::is_builder(*builder) {
+            return Ok(Slot::NONE);
+        }
+        let len = *builder.add(LEN) as usize;
+        let words = words_of(builder, 0);
+        let first = tape.pack(std::slice::from_raw_parts(words, len))?;
+        if !first.is_none() && *words != Word::from(first) {
+            set_words(builder, 0, (0, len), first);
+        }
+        Ok(first)
+    }
+}
+
+/// Slots for the elements of a builder while the open region changes them. Returns the first; none if the region gets
+/// no record, or if the builder is finished.
+///
+/// # Safety
+/// `builder` is a builder of reals or was one.
+#[inline(never)]
+pub(crate) unsafe fn builder_slots(builder: Ref, tape: &mut Tape) -> Result<Slot, Limit> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        if !tape.open_region.active || !heap::is_builder(*builder) {
+            return Ok(Slot::NONE);
+        }
+        let len = *builder.add(LEN);
+        // The sweep adds what they hold in the end to the slots from before.
+        tape.open_region.cost = tape.open_region.cost.wrapping_add(len);
+        tape.reserve_made_slots(len)
+    }
 }
 
 /// Appends to the trail.
@@ -163,6 +209,13 @@ pub(super) unsafe fn region_end(site: &RegionSite, tape: &mut Tape, frame: Regis
         let word = complete_region(site, tape, &input, frame.refs, len_before)?;
         for &(reg, output) in &site.outputs {
             *frame.words.add(usize::from(reg)) = word(output);
+        }
+        for ChangedBuilder { builder, registers } in site.changed.iter().filter(|changed| changed.registers.is_put) {
+            let first = *frame.ints.add(usize::from(registers.first));
+            if first != 0 {
+                let builder = *frame.refs.add(usize::from(*builder));
+                set_words(builder, 0, (0, *builder.add(LEN) as usize), Slot(first as u32));
+            }
         }
     }
     Ok(())

@@ -3,7 +3,8 @@
 //! The adjoints of the region's real registers stay in registers throughout. After each block, contributions to
 //! elements of arrays are added to their slots in the order in which the block loads them; the adjoints of registers
 //! that it reads become what they were plus what it adds to them. In the end the contributions to the inputs are added
-//! to their slots, one after the other: two of them may be one slot.
+//! to their slots, one after the other: two of them may be one slot. Then those to elements of arrays that the region
+//! has changed in place, in the order of the elements.
 
 use super::tasks::SweepRun;
 use super::{Met, OpenTask, Sweep, are_zero};
@@ -183,7 +184,14 @@ impl<'a> Walk<'a> {
             for step in &block.builders {
                 self.builder(task, step);
             }
-            run_straight(&block.code, reals, ints);
+            let (before_puts, behind) = block.code.split_at(block.before_puts);
+            run_straight(before_puts, reals, ints);
+            for put in &block.puts {
+                let (base, index) = (*ints.add(usize::from(put.base)), *ints.add(usize::from(put.index)));
+                debug_assert!(base > 0, "what is changed has slots");
+                *reals.add(usize::from(put.adjoint)) = task.take(Slot((base + index) as u32));
+            }
+            run_straight(behind, reals, ints);
             for element in &block.elements {
                 let (base, index) = (*ints.add(usize::from(element.base)), *ints.add(usize::from(element.index)));
                 let value = *reals.add(usize::from(element.contribution));
@@ -293,6 +301,23 @@ impl<'a> Walk<'a> {
         for (n, &register) in self.code.contributions.iter().enumerate() {
             // SAFETY: promised by the caller; each contribution has a slot.
             unsafe { task.add(self.slots.add(n).read_unaligned(), *self.reals.add(usize::from(register))) };
+        }
+    }
+
+    /// Adds what the elements of a builder have in the end that the region has changed to what they had before.
+    ///
+    /// # Safety
+    /// As [`Walk::begin`]; all blocks have run.
+    unsafe fn give_back(&self, task: &mut OpenTask<'_>) {
+        for changed in &self.code.changed {
+            // SAFETY: the frame has the registers, and they last.
+            let [before, first, len] = [changed.before, changed.first, changed.len]
+                .map(|register| unsafe { *self.ints.add(usize::from(register)) } as usize);
+            if before != 0 && first != 0 {
+                for n in 0..len {
+                    task.add(Slot((before + n) as u32), task.adjoints()[first + n]);
+                }
+            }
         }
     }
 
@@ -428,6 +453,7 @@ impl Sweep {
                 if !done_natively {
                     walk.end(frame);
                 }
+                walk.give_back(frame);
                 start = walk.trail.start;
                 debug_assert_eq!(start, walk.trail.end, "all of the trail is read");
             }

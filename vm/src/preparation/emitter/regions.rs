@@ -136,12 +136,28 @@ impl Emitter<'_> {
         let site = self.stream.regions.next();
         let begins = self.here();
         self.position[start as usize] = self.here();
+        for (&builder, array) in &region.arrays.changed {
+            self.push(start, Inst::BuilderPack { before: IntReg(array.before), builder: RefReg(builder) });
+        }
         self.push(start, Inst::RegionBegin { site });
         if let Some(push) = plan.site.push {
             self.push(start, Inst::Len { dst: IntReg(push.len_before), array: RefReg(push.builder) });
         }
         if records {
-            let reached = region.arrays.bases.iter().filter(|(array, _)| plan.reached.contains(array));
+            for (&builder, array) in &region.arrays.changed {
+                let (first, len) = (IntReg(array.first), IntReg(array.len));
+                self.push(
+                    start,
+                    match array.is_put {
+                        true => Inst::BuilderSlots { first, len, builder: RefReg(builder) },
+                        false => Inst::IMov { dst: first, src: IntReg(array.before) },
+                    },
+                );
+                self.push(start, Inst::IMov { dst: IntReg(region.arrays.bases[&builder]), src: first });
+            }
+            let changed = &region.arrays.changed;
+            let reached = region.arrays.bases.iter();
+            let reached = reached.filter(|(array, _)| plan.reached.contains(array) && !changed.contains_key(array));
             for (&array, &base) in reached.filter(|(array, _)| region.refs_before.contains(array)) {
                 self.push(start, Inst::ArrayBase { dst: IntReg(base), array: RefReg(array) });
             }
@@ -224,7 +240,8 @@ impl Emitter<'_> {
                 continue;
             }
             self.lower(at, false);
-            if matches!(inst.op, Op::PElem | Op::PMov | Op::PSelect) {
+            let is_name = writing.region.arrays.names.contains_key(&inst.a);
+            if matches!(inst.op, Op::PElem | Op::PMov | Op::PSelect) && !is_name {
                 let array = RefReg(inst.a);
                 if let Some(dst) = base.filter(|_| writing.plan.reached.contains(&inst.a)) {
                     self.push(at, Inst::ArrayBase { dst, array });

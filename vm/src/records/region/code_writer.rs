@@ -1,13 +1,16 @@
 //! From the adjoints of a region's blocks to the code of the sweep.
 
 use super::plan::{BlockPlan, Counted, RegionPlan};
-use super::{BlockAdjoint, BuilderAdjoint, Edge, ElementAdjoint, Guard, PushedTo, RegionCode, RoundsLeft, WayBack};
+use super::{
+    BlockAdjoint, BuilderAdjoint, ChangedArray, Edge, ElementAdjoint, Guard, PushedTo, PutAdjoint, RegionCode,
+    RoundsLeft, WayBack,
+};
 use crate::bytecode::isa::{Bank, Reg};
 use crate::code::{Inst, IntReg, RealReg};
 use crate::derivation::assembler::Assembler;
 use crate::derivation::graph::NodeId;
 use crate::preparation::region_detection::Region;
-use crate::preparation::stretch::{BuilderStep, Stretch};
+use crate::preparation::stretch::{BuilderStep, Place, Stretch};
 use crate::records::Numbers;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -70,6 +73,10 @@ pub(super) fn write(
     }
     let home = |reg: &u16| homes.adjoints[reg];
     let layout = plan.site.layout;
+    let changed = region.arrays.changed.values().filter(|array| array.is_put).map(|array| {
+        let [before, first, len] = [array.before, array.first, array.len].map(|register| homes.ints[&register]);
+        ChangedArray { before, first, len, is_put: true }
+    });
     let exits = region.exits.iter().map(|&(from, _)| edge(region, plan, homes, Some(from), None)).collect();
     Some(RegionCode {
         reals,
@@ -83,6 +90,7 @@ pub(super) fn write(
         contributions: plan.site.inputs.iter().map(home).collect(),
         pushed: plan.site.push.and_then(|push| homes.builders.get(&push.builder).copied()),
         made: plan.made.iter().map(|builder| homes.builders[builder]).collect(),
+        changed: changed.collect(),
         layout,
     })
 }
@@ -133,6 +141,9 @@ fn way_back(
     (WayBack { code, rounds: homes.ints[&rounds], edge: found.edge as u8 }, assembler.ints)
 }
 
+/// The registers of the arrays that a block has looked at, by those of their cells.
+type Objects = BTreeMap<u16, u16>;
+
 struct BlockWriter<'a> {
     region: &'a Region,
     homes: &'a Homes,
@@ -159,17 +170,23 @@ impl BlockWriter<'_> {
         let saved_at = [self.assembler.reals as u16, self.assembler.ints as u16];
         let saved = Numbers { reals: block.plan.saved_reals.len(), ints: block.plan.saved_ints.len() };
         block.plan.saved_reals.iter().chain(&block.plan.saved_ints).for_each(|&id| _ = self.assembler.place(id));
-        let builders = self.builders(&source.stretch, &plan.cells);
+        let (builders, puts) = self.builders(&source.stretch, &plan.cells);
 
         let mut code = Vec::new();
-        self.steps_back(&mut code);
-        let mut objects = BTreeMap::new();
+        let mut objects = Objects::new();
+        self.steps_back(&source.stretch, &mut objects, &mut code);
+        for &(place, _) in &puts {
+            self.compute_all(&source.stretch, place.index, &mut objects, &mut code);
+        }
+        let before_puts = code.len();
+        let puts = puts.iter().map(|&(place, adjoint)| PutAdjoint {
+            base: self.assembler.register(place.base),
+            index: self.assembler.register(place.index),
+            adjoint,
+        });
+        let puts = puts.collect();
         for (id, _) in block.graph().iter().filter(|(id, _)| block.plan.needed[id.index()]) {
-            if block.plan.loaded.contains(&id) {
-                self.load(&source.stretch, id, &mut objects, &mut code);
-            } else {
-                self.assembler.compute(id, &mut code);
-            }
+            self.compute(&source.stretch, id, &mut objects, &mut code);
         }
         let elements = block.elements.iter().map(|element| ElementAdjoint {
             base: self.assembler.register(element.base),
@@ -192,11 +209,35 @@ impl BlockWriter<'_> {
             before = [edge(self.region, plan, self.homes, None, Some(number))].into();
         }
         let guard = self.guard(number, saved);
-        BlockAdjoint { saved, saved_at, builders, code, elements, moves, rounds, before, again, guard, way_back: None }
+        let way_back = None;
+        BlockAdjoint {
+            saved,
+            saved_at,
+            builders,
+            code,
+            puts,
+            before_puts,
+            elements,
+            moves,
+            rounds,
+            before,
+            again,
+            guard,
+            way_back,
+        }
     }
 
-    /// Loads an element again. `objects` are the registers of the arrays that the block has looked at, by their cells.
-    fn load(&mut self, stretch: &Stretch, id: NodeId, objects: &mut BTreeMap<u16, u16>, code: &mut Vec<Inst>) {
+    /// Computes a node or loads it again, unless that was done.
+    fn compute(&mut self, stretch: &Stretch, id: NodeId, objects: &mut Objects, code: &mut Vec<Inst>) {
+        if !self.block.plan.loaded.contains(&id) {
+            self.assembler.compute(id, code);
+        } else if !self.assembler.is_placed(id) {
+            self.load(stretch, id, objects, code);
+        }
+    }
+
+    /// Loads an element again.
+    fn load(&mut self, stretch: &Stretch, id: NodeId, objects: &mut Objects, code: &mut Vec<Inst>) {
         let told = stretch.load(self.block.graph().node(id)).expect("it can be loaded");
         let [cell, index] = told.map(|node| self.assembler.register(node));
         let object = *objects.entry(cell).or_insert_with(|| {
@@ -207,9 +248,14 @@ impl BlockWriter<'_> {
         code.push(self.assembler.load(id, (object, index)));
     }
 
-    /// What was done with builders whose elements have slots, from the last step to the first.
-    fn builders(&mut self, stretch: &Stretch, cells: &BTreeMap<u16, u16>) -> Box<[BuilderAdjoint]> {
-        let mut steps = Vec::new();
+    /// What was done with builders whose elements have slots, from the last step to the first; and what was put into
+    /// those that are changed, with the registers for the adjoints.
+    fn builders(
+        &mut self,
+        stretch: &Stretch,
+        cells: &BTreeMap<u16, u16>,
+    ) -> (Box<[BuilderAdjoint]>, Vec<(Place, u16)>) {
+        let (mut steps, mut puts) = (Vec::new(), Vec::new());
         let mut pushes = stretch.pushes.iter().zip(&self.block.pushed).rev();
         for step in stretch.builder_steps.iter().rev() {
             let of = match step {
@@ -217,11 +263,16 @@ impl BlockWriter<'_> {
                 BuilderStep::Finish(finish) => finish.builder,
                 BuilderStep::Push => {
                     let (push, seed) = pushes.next().expect("each of these steps is a push");
-                    let Some(&builder) = self.homes.builders.get(&push.builder) else { continue };
-                    let adjoint = match seed {
+                    let mut adjoint = || match seed {
                         Some(seed) => self.assembler.place(*seed),
                         None => self.assembler.fresh(Bank::Real),
                     };
+                    if let Some(place) = push.place {
+                        puts.push((place, adjoint()));
+                        continue;
+                    }
+                    let Some(&builder) = self.homes.builders.get(&push.builder) else { continue };
+                    let adjoint = adjoint();
                     match steps.last_mut() {
                         Some(BuilderAdjoint::Push { builder: same, adjoints }) if *same == builder => {
                             adjoints.push(adjoint)
@@ -240,7 +291,7 @@ impl BlockWriter<'_> {
                 _ => BuilderAdjoint::Begin(builder),
             });
         }
-        steps.into()
+        (steps.into(), puts)
     }
 
     /// When the rounds of the loop that a block is are skipped.
@@ -260,26 +311,30 @@ impl BlockWriter<'_> {
     }
 
     /// Steps integers back that the block steps. What they are stepped by is computed before; it is unchanged.
-    fn steps_back(&mut self, code: &mut Vec<Inst>) {
+    fn steps_back(&mut self, stretch: &Stretch, objects: &mut Objects, code: &mut Vec<Inst>) {
         for step in &self.block.steps {
             let register = self.homes.ints[&step.reg];
             for &(op, by) in &step.steps {
-                self.compute_all(by, code);
+                self.compute_all(stretch, by, objects, code);
                 let by = self.assembler.register(by);
                 code.push(Inst::scalar(op, register, &[register, by]).expect("a step back is a sum"));
             }
         }
     }
 
-    /// Computes a node and what it needs.
-    fn compute_all(&mut self, id: NodeId, code: &mut Vec<Inst>) {
+    /// Computes an integer and what it needs.
+    fn compute_all(&mut self, stretch: &Stretch, id: NodeId, objects: &mut Objects, code: &mut Vec<Inst>) {
+        let graph = self.block.graph();
         let mut wanted = BTreeSet::from([id]);
-        for (id, _) in self.block.graph().iter().take(id.index() + 1).rev() {
-            if wanted.contains(&id) {
-                wanted.extend(self.block.graph().args(id));
+        for (id, node) in graph.iter().take(id.index() + 1).rev() {
+            if wanted.contains(&id) && !self.assembler.is_placed(id) {
+                wanted.extend(graph.args(id));
+                if self.block.plan.loaded.contains(&id) {
+                    wanted.extend(stretch.load(node).into_iter().flatten());
+                }
             }
         }
-        wanted.into_iter().for_each(|id| self.assembler.compute(id, code));
+        wanted.into_iter().for_each(|id| self.compute(stretch, id, objects, code));
     }
 
     /// The adjoints at the block's end become those at its start, all at once.

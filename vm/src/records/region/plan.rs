@@ -2,7 +2,7 @@
 
 use super::code_writer::{self, Homes};
 use super::counted::{CountedLoop, first_block};
-use super::{RegionCode, RegionLayout, RegionPush, RegionSite, SaveSite};
+use super::{ChangedBuilder, RegionCode, RegionLayout, RegionPush, RegionSite, SaveSite};
 use crate::bytecode::isa::{Bank, Op, Reg};
 use crate::code::Position;
 use crate::derivation::adjoint::{adjoint, contributions, seeds};
@@ -12,7 +12,7 @@ use crate::derivation::piece::Piece;
 use crate::derivation::plan::Plan;
 use crate::preparation::refusal::Refusal;
 use crate::preparation::region_detection::{Region, RegionBlock};
-use crate::preparation::stretch::{BuilderStep, EndRegisters, Push, RealSource, Stretch, StretchCopy};
+use crate::preparation::stretch::{Arrays, BuilderStep, EndRegisters, Push, RealSource, Stretch, StretchCopy};
 use crate::records::recorded_loop::steps_back;
 use crate::records::segment::OutputWord;
 use crate::running::meter::Watch;
@@ -186,6 +186,8 @@ impl Masks {
                 break;
             }
         }
+        // What is changed has elements from before.
+        sources.extend(region.arrays.changed.keys());
         let refs: Vec<u16> = region.refs_before.iter().copied().filter(|reg| sources.contains(reg)).collect();
         if inputs.len() + refs.len() > MASK_BITS {
             return Ok(None);
@@ -229,7 +231,7 @@ impl Masks {
         }
     }
 
-    /// What the elements of a builder depend on.
+    /// What the elements of a builder depend on, those that are put there and those from before.
     fn pushed(&self, builder: u16) -> u64 {
         self.objects.get(&builder).copied().unwrap_or(0)
     }
@@ -490,6 +492,7 @@ impl BlockPlan {
                 results.extend([finish.first, finish.len]);
             }
         }
+        results.extend(stretch.pushes.iter().filter_map(|push| push.place).flat_map(|place| [place.base, place.index]));
         for step in &steps {
             results.push(step.start);
             results.extend(step.steps.iter().map(|&(_, by)| by));
@@ -579,7 +582,8 @@ impl RegionPlan {
         let made = region.arrays.made.keys().copied();
         let made: BTreeSet<u16> = made.filter(|&builder| masks.pushed(builder) != 0).collect();
         let mut builders = region.blocks.iter().flat_map(|block| &block.stretch.pushes).map(|push| push.builder);
-        let outer = builders.find(|builder| !region.arrays.made.contains_key(builder));
+        let Arrays { made: arrays_made, changed, .. } = &region.arrays;
+        let outer = builders.find(|builder| !arrays_made.contains_key(builder) && !changed.contains_key(builder));
         let len_before = fresh();
         let push = outer.map(|builder| RegionPush { builder, mask: masks.pushed(builder), len_before });
         let mut slots = 0;
@@ -597,8 +601,10 @@ impl RegionPlan {
             outputs.push((reg, word));
         }
         let pushed = push.is_some_and(|push| push.mask != 0);
-        let layout = RegionLayout { inputs: masks.inputs.len(), pushed, makes: !made.is_empty() };
-        let is_written = |register: u16| region.ref_flow.iter().any(|&(to, _)| to == register);
+        let makes = !made.is_empty() || changed.values().any(|array| array.is_put);
+        let layout = RegionLayout { inputs: masks.inputs.len(), pushed, makes };
+        let is_written =
+            |register: u16| changed.contains_key(&register) || region.ref_flow.iter().any(|&(to, _)| to == register);
         let written = masks.refs.iter().enumerate().filter(|&(_, &register)| is_written(register));
         let replaced = written.map(|(n, _)| 1 << (masks.inputs.len() + n)).sum();
         let site = RegionSite {
@@ -609,6 +615,7 @@ impl RegionPlan {
             outputs: outputs.into(),
             slots,
             push,
+            changed: changed.iter().map(|(&builder, &registers)| ChangedBuilder { builder, registers }).collect(),
             layout,
             code: Position::default()..Position::default(),
         };
@@ -645,6 +652,9 @@ impl RegionPlan {
     ) -> Result<Option<()>, TrapKind> {
         // What one block needs of a loop makes others step it back, which may need more.
         let mut wanted = Wanted::new(region, steps);
+        for array in region.arrays.changed.values().filter(|array| array.is_put) {
+            wanted.left[0].extend([array.before, array.first, array.len].map(Reg::int));
+        }
         counted.retain(|_, found| wanted.made_of(found, found.bound).is_some());
         let plans = loop {
             let mut plans = Vec::with_capacity(region.blocks.len());
