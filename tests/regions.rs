@@ -16,7 +16,8 @@ use support::{assemble, export_all, flatten, load};
 /// Writes a nest: statements on the registers r0 to r9, whose values are 0 at first or parameters, i0 to i7, where i2
 /// is 1, i4 is 7 and i6 and i7 are free, p0 (reals), p1 (integers), p2 (the row at hand), p3 (rows), p4 (a builder of
 /// those before the nest), p6, p8 and p9 (builders of reals, rows and integers), p7 (reals that it makes), p13 with p14
-/// and p15 (builders of eight reals), p16 (one of eight integers).
+/// and p15 (builders of eight reals), p16 (one of eight integers), q0 (an array of three structs), q1 (a list of two
+/// reals), q2 (a struct at hand) and q3 (a list at hand).
 struct Nest<'r> {
     rng: &'r mut Rng,
     text: String,
@@ -25,8 +26,9 @@ struct Nest<'r> {
     /// Whether it makes arrays, and whether one is being made.
     makes: bool,
     making: bool,
-    /// Whether it changes arrays in place.
+    /// Whether it changes arrays in place, and whether it looks into objects.
     changes: bool,
+    looks: bool,
 }
 
 impl Nest<'_> {
@@ -56,6 +58,9 @@ impl Nest<'_> {
         let tame = self.rng.u8(..6) > 0;
         if self.changes && self.rng.u8(..4) == 0 {
             return self.change((dst, a, b), (i, j));
+        }
+        if self.looks && self.rng.u8(..5) == 0 {
+            return self.look((dst, a, b), (i, j));
         }
         let line = match self.rng.u8(..20) {
             0..3 => format!("{} r{dst}, r{a}", unary[self.rng.usize(..if tame { 6 } else { 8 })]),
@@ -95,6 +100,28 @@ impl Nest<'_> {
             9 => ["pmov p15, p13", "pmov p13, p15", "pmov p15, p15"][self.rng.usize(..3)].to_string(),
             10 => format!("iand i9, i{i}, i4\n iget i{}, p16, i9", 6 + j % 2),
             _ => format!("iand i9, i{i}, i4\n iput p16, i9, i{j}"),
+        };
+        self.line(&line);
+    }
+
+    /// Looks into structs and lists.
+    fn look(&mut self, (dst, a, b): (u8, u8, u8), (i, j): (u8, u8)) {
+        let field = [0, 2][self.rng.usize(..2)];
+        let line = match self.rng.u8(..7) {
+            0 => format!("iand i9, i{i}, i2\n pelem q2, q0, i9\n field r{dst}, q2, {field}"),
+            1 => format!("field r{dst}, q2, {field}"),
+            2 => format!("ifield i{}, q2, 1", 6 + j % 2),
+            3 => format!("payload r{dst}, q1, 1, 0"),
+            4 => format!("pmov q3, q1\n ppayload q3, q3, 1, 1\n payload r{dst}, q3, 1, 0"),
+            5 => format!("ppayload q3, q1, 1, 1\n field r{dst}, q2, {field}\n mul r{a}, r{dst}, r{b}"),
+            _ => {
+                let (head, body, out) = (self.label(), self.label(), self.label());
+                format!(
+                    "pmov q3, q1\n jump l{head}\n l{head}:\n variant_tag i9, q3\n branch i9, l{body}, l{out}\n l{body}:
+                     payload r{dst}, q3, 1, 0\n fma r{a}, r{dst}, r{b}, r{a}\n ppayload q3, q3, 1, 1\n jump l{head}
+                     l{out}:"
+                )
+            }
         };
         self.line(&line);
     }
@@ -400,8 +427,8 @@ fn source(rng: &mut Rng, rounds_max: usize) -> (String, usize) {
     let pushes = rng.u8(..3) == 0;
     let tasks = rng.u8(..3) == 0;
     let makes = rng.bool();
-    let changes = rng.bool();
-    let mut nest = Nest { rng, text: String::new(), labels: 0, pushes, makes, making: false, changes };
+    let (changes, looks) = (rng.bool(), rng.bool());
+    let mut nest = Nest { rng, text: String::new(), labels: 0, pushes, makes, making: false, changes, looks };
     for _ in 0..2 {
         nest.statements(1);
     }
@@ -443,24 +470,56 @@ fn source(rng: &mut Rng, rounds_max: usize) -> (String, usize) {
     // Rows that depend on nothing, which the one at hand may give way to.
     let rows = ["(p2, p0)", "(p10, p2)", "(p10, p10)"][rng.usize(..3)];
     let nested = format!(
-        "func f0 \"nest\" (real, real, t0, t1, int) -> (real)\n regs 12 real, 30 int, t0, t1, t0, t2, t3, t0, t3, t0, t4, t5, t0, t3, t0, t3, t3, t3, t5\n{{
+        "func f0 \"nest\" (real, real, t0, t1, int, t7, t8) -> (real)
+         regs 12 real, 30 int, t0, t1, t7, t8, t0, t2, t3, t0, t3, t0, t4, t5, t0, t3, t0, t3, t3, t3, t5, t6, t8\n{{
          {zero}{ints} iconst i2, 1\n iconst i4, 7\n iconst i3, 0\n elem r4, p0, i3\n elem r5, p0, i2\n elem r6, p0, i4
          mul r7, r0, r1\n pack p2 (r4, r0, r1, r4, r7, r5, r6, r0)\n pack p10 (r2, r3, r8, r9, r8, r3, r2, r2)
          pack p3 {rows}\n pmov p7, p0\n iconst i1, 2000\n build p4, i1
-         {begin}iconst i1, 0\n jump around\n around:\n{body} iadd i1, i1, i2\n ilt i9, i1, i0\n branch i9, around, done
+         {begin}iconst i1, 0\n pelem q2, q0, i1\n jump around\n around:\n{body} iadd i1, i1, i2\n ilt i9, i1, i0\n branch i9, around, done
          done:\n elem r1, p7, i4\n elem r2, p2, i2\n fma r0, r1, r2, r0\n {read}{weigh_changed}{weigh}\n ret (r0)\n}}\n"
     );
+    let nested = with_parameters(&nested);
     let call = if tasks {
-        "fork 2\n task f0 (r0, r1, p0, p1, i0) -> (r2)\n task f0 (r1, r0, p0, p1, i0) -> (r3)\n add r0, r2, r3"
+        "fork 2\n task f0 (r0, r1, p0, p1, i0, p4, p6) -> (r2)\n task f0 (r1, r0, p0, p1, i0, p4, p6) -> (r3)\n add r0, r2, r3"
     } else {
-        "call f0 (r0, r1, p0, p1, i0) -> (r0)"
+        "call f0 (r0, r1, p0, p1, i0, p4, p6) -> (r0)"
     };
     let main = format!(
-        "func f1 \"main\" (real, real, t0, t1, int) -> (real)\n regs 4 real, 1 int, t0, t1\n{{\n {call}\n ret (r0)\n}}\n"
+        "func f1 \"main\" (real, real, t0, t1, int) -> (real)\n regs 4 real, 2 int, t0, t1, t6, t6, t7, t8, t8\n{{
+         iconst i1, 3\n mul r2, r0, r1\n const r3, 0.75\n struct_new p2 (r2, i1, r3)\n struct_new p3 (r3, i0, r3)
+         pack p4 (p2, p3)\n variant_new p5, 0 ()\n variant_new p5, 1 (r2, p5)\n variant_new p6, 1 (r3, p5)
+         {call}\n ret (r0)\n}}\n"
     );
     let types = "type t0 = array real\n type t1 = array int\n type t2 = array t0\n type t3 = builder real\n
-                 type t4 = builder t0\ntype t5 = builder int\n";
+                 type t4 = builder t0\ntype t5 = builder int\ntype t6 = struct { real, int, real }\ntype t7 = array t6
+                 type t8 = variant { Nil {}, Cons { real, t8 } }\n";
     (format!("{types}{nested}{main}"), rounds)
+}
+
+/// The same code with registers p2 and p3 for q0 and q1, which are parameters, and others for what they were.
+fn with_parameters(code: &str) -> String {
+    let mut written = String::with_capacity(code.len());
+    let mut rest = code;
+    while let Some(at) = rest.find(['p', 'q']) {
+        let (before, found) = rest.split_at(at);
+        let digits = found[1..].len() - found[1..].trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        let is_register = digits > 0 && !before.ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
+        written.push_str(before);
+        if !is_register {
+            written.push_str(&found[..1]);
+            rest = &found[1..];
+            continue;
+        }
+        let number: usize = found[1..=digits].parse().expect("it is made of digits");
+        let number = match (&found[..1], number) {
+            ("p", 0 | 1) => number,
+            ("p", _) | ("q", 0 | 1) => number + 2,
+            _ => number + 17,
+        };
+        write!(written, "p{number}").expect("a string takes everything");
+        rest = &found[1 + digits..];
+    }
+    written + rest
 }
 
 fn nest(seed: u64, rounds_max: usize) -> Program {

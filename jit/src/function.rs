@@ -516,6 +516,7 @@ impl<'e, 'a> Function<'e, 'a> {
             }
             Form::RegionSave { site } => self.region_save(&stream.saves[site]),
             Form::ArrayBase { dst, array } => self.array_base(dst, array),
+            Form::FieldSlot { dst, object, word } => self.field_slot(dst, object, word),
             Form::ArrayCell { dst, array } => self.array_cell(dst, array),
             Form::ArrayCopy { dst, array } => self.array_copy(dst, array),
             Form::RegionFinish { dst, builder, first, len, active } => {
@@ -590,6 +591,7 @@ impl<'e, 'a> Function<'e, 'a> {
             Form::ElemPart { dst, array, index, part } => self.element_part(dst, array, index, part),
             Form::PushPart { builder, value, part } => self.push_part(builder, value, part),
             Form::Field { dst, object, primal, word } => self.real_field(dst, object, primal, word),
+            Form::PrimalField { dst, object, primal } => self.primal_field(dst, object, primal),
             Form::IField { dst, object, at } => {
                 let value = self.plain_field(object, at);
                 self.set_int(dst.0, value);
@@ -601,6 +603,10 @@ impl<'e, 'a> Function<'e, 'a> {
             Form::Payload { dst, object, tag, primal, word } => {
                 self.check_tag(object.0, tag);
                 self.real_field(dst, object, primal, word);
+            }
+            Form::PrimalPayload { dst, object, tag, primal } => {
+                self.check_tag(object.0, tag);
+                self.primal_field(dst, object, primal);
             }
             Form::IPayload { dst, object, tag, at } => {
                 self.check_tag(object.0, tag);

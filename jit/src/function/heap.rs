@@ -230,10 +230,16 @@ impl Function<'_, '_> {
         self.known.set_tag(register, expected);
     }
 
-    /// Reads a real field, and its word.
-    pub(super) fn real_field(&mut self, dst: RealReg, object: RefReg, primal: u32, word: u32) {
+    /// Reads a real field, without its word.
+    pub(super) fn primal_field(&mut self, dst: RealReg, object: RefReg, primal: u32) {
         let object = self.reference(object.0);
         self.set_real_late(dst.0, object, 8 * primal as i32);
+    }
+
+    /// Reads a real field, and its word.
+    pub(super) fn real_field(&mut self, dst: RealReg, object: RefReg, primal: u32, word: u32) {
+        self.primal_field(dst, object, primal);
+        let object = self.reference(object.0);
         if self.request.mode.is_recording() {
             let at = self.emit.int(i64::from(word));
             let word = self.owned_word(

@@ -56,6 +56,7 @@ pub(super) fn may_wait(form: &Form) -> bool {
             | Form::IElem { .. }
             | Form::PElem { .. }
             | Form::Field { .. }
+            | Form::PrimalField { .. }
             | Form::IField { .. }
             | Form::PField { .. }
             | Form::Len { .. }

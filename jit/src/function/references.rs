@@ -105,6 +105,8 @@ fn stores(stream: &Stream, inst: &Inst) -> bool {
         | Form::BackBranch { .. }
         | Form::Switch { .. }
         | Form::Field { .. }
+        | Form::PrimalField { .. }
+        | Form::PrimalPayload { .. }
         | Form::IField { .. }
         | Form::PField { .. }
         | Form::Payload { .. }

@@ -147,7 +147,25 @@ impl Function<'_, '_> {
     /// The first slot of an array, as the trail tells it.
     pub(super) fn array_base(&mut self, dst: IntReg, array: RefReg) {
         let array = self.reference(array.0);
-        let owner = self.emit.load(I64, array, cell(OWNER));
+        let found =
+            self.slot_at(array, cell(FIRST), |this| this.emit.call_cold(Helper::ForeignBase, &[this.context, array]));
+        self.set_int(dst.0, found);
+    }
+
+    /// The slot of a real field, as the trail tells it.
+    pub(super) fn field_slot(&mut self, dst: IntReg, object: RefReg, word: u32) {
+        let object = self.reference(object.0);
+        let at = self.emit.int(i64::from(word));
+        let found = self.slot_at(object, cell(word as usize), |this| {
+            this.emit.call_cold(Helper::FieldSlot, &[this.context, object, at])
+        });
+        self.set_int(dst.0, found);
+    }
+
+    /// A slot that stands in an object, as the trail tells it. `foreign` is for those of other tasks; its only sign of
+    /// trouble is a number that is no slot.
+    fn slot_at(&mut self, object: Value, at: i32, foreign: impl FnOnce(&mut Self) -> Value) -> Value {
+        let owner = self.emit.load(I64, object, cell(OWNER));
         let task = self.emit.load(I64, self.context, layout::TASK);
         let is_own = self.emit.b.ins().icmp(IntCC::Equal, owner, task);
         let (own, other, others) = (self.emit.b.create_block(), self.emit.b.create_block(), self.emit.cold_block());
@@ -155,20 +173,19 @@ impl Function<'_, '_> {
         let result = self.emit.b.append_block_param(done, I64);
         self.emit.branch(is_own, own, &[], other, &[]);
         self.emit.enter(own);
-        let first = self.emit.load(I64, array, cell(FIRST));
+        let first = self.emit.load(I64, object, at);
         self.emit.b.ins().jump(done, &[first.into()]);
         self.emit.enter(other);
         let constant = self.emit.int(0);
         self.emit.branch(owner, others, &[], done, &[constant.into()]);
         self.emit.enter(others);
-        // Its only sign of trouble is a number that is no base.
         self.put_top();
-        let name = self.emit.call_cold(Helper::ForeignBase, &[self.context, array]);
+        let name = foreign(self);
         let stopped = self.emit.b.ins().icmp_imm_s(IntCC::Equal, name, i64::MIN);
         self.trap_if(stopped, |_| ());
         self.emit.b.ins().jump(done, &[name.into()]);
         self.emit.enter(done);
-        self.set_int(dst.0, result);
+        result
     }
 
     /// A cell with an array, for the trail.

@@ -330,6 +330,7 @@ fn references(stream: &Stream, start: Position, end: Position) -> Option<BTreeMa
             | Form::PutPart { builder: object, .. }
             | Form::IPut { builder: object, .. }
             | Form::Field { object, .. }
+            | Form::PrimalField { object, .. }
             | Form::FieldPart { object, .. }
             | Form::IField { object, .. } => {
                 refs.entry(object.0).or_insert(false);
@@ -357,6 +358,7 @@ fn references(stream: &Stream, start: Position, end: Position) -> Option<BTreeMa
             Form::Extend { .. } | Form::Reserve { .. } | Form::PGet { .. } | Form::PPut { .. } => return None,
             Form::ChainNew { .. } | Form::ChainPush { .. } | Form::ChainFinish { .. } => return None,
             Form::LoopBegin { .. } | Form::LoopEnd { .. } => return None,
+            Form::FieldSlot { .. } | Form::PrimalPayload { .. } => return None,
             Form::RegionBegin { .. } | Form::ArrayBase { .. } | Form::RegionEnd { .. } => return None,
             Form::RegionFinish { .. } | Form::ArrayCell { .. } | Form::ArrayCopy { .. } => return None,
             Form::BuilderPack { .. } | Form::BuilderSlots { .. } => return None,

@@ -142,12 +142,16 @@ macro_rules! for_each_inst {
                 PackDeep (dst(def ref), site(site ObjectSite)) [moves];
                 /// Reads a real field.
                 Field (dst(def real), object(use ref), primal(offset), word(offset)) [];
+                /// Reads a real field's primal.
+                PrimalField (dst(def real), object(use ref), primal(offset)) [];
                 /// Reads an integer field.
                 IField (dst(def int), object(use ref), at(offset)) [];
                 /// Reads a reference field.
                 PField (dst(def ref), object(use ref), at(offset)) [];
                 /// Reads a real field of a variant. Traps if the object has another tag.
                 Payload (dst(def real), object(use ref), tag(tag), primal(offset), word(offset)) [];
+                /// Reads the primal of a real field of a variant. Traps if the object has another tag.
+                PrimalPayload (dst(def real), object(use ref), tag(tag), primal(offset)) [];
                 /// Reads a component of a real field, or of a variant's payload whose tag is known. It is 0 if the
                 /// object hasn't got it. `depth` is where the depth word would stand.
                 FieldPart (dst(def real), object(use ref), depth(part), primal(offset), word(offset)) [];
@@ -243,6 +247,8 @@ macro_rules! for_each_inst {
                 RegionSave (site(site SaveSite)) [];
                 /// The first slot of an array of reals, as the trail of the open region tells it.
                 ArrayBase (dst(def int), array(use ref)) [];
+                /// The slot of a real field, as the trail of the open region tells first slots of arrays.
+                FieldSlot (dst(def int), object(use ref), word(offset)) [];
                 /// A cell with an array of reals, for the trail of the open region; 0 if that gets no record.
                 ArrayCell (dst(def int), array(use ref)) [];
                 /// The same with a copy in the trail, unless the array is long.

@@ -187,8 +187,11 @@ helpers! {
     ComponentWord = component_word_of(context: Context, array: Ref, part: u64, index: u64) -> u64, rare;
     /// Turns a builder that the open region has begun into an array: its first slot, or -1 if the run has to stop.
     RegionFinish = region_finish(context: Context, builder: Ref, active: u64) -> i64, rare;
-    /// Gives the elements of a builder consecutive slots, if they haven't: the first one, 0 if they are constants, or -1
-    /// if the run has to stop.
+    /// The slot of a real field whose word stands at this place of an object, as the trail of the open region tells it;
+    /// `i64::MIN` if the run has to stop.
+    FieldSlot = field_slot(context: Context, object: Ref, word: u64) -> i64, rare;
+    /// Gives the elements of a builder consecutive slots, if they haven't: the first one, 0 if they are constants, or
+    /// -1 if the run has to stop.
     BuilderPack = builder_pack(context: Context, builder: Ref) -> i64;
     /// Slots for the elements of a builder while the open region changes them: the first one, 0 if it gets no record,
     /// or -1 if the run has to stop.
@@ -567,6 +570,24 @@ unsafe extern "C" fn foreign_base(context: Context, array: Ref) -> i64 {
         let worker = &mut *context.cast::<Worker>();
         match array_base(&mut worker.exec.tape, array) {
             Ok(base) => base,
+            Err(limit) => {
+                stop(worker, limit.into());
+                i64::MIN
+            }
+        }
+    }
+}
+
+/// The slot of a real field, as the trail of the open region tells it. `i64::MIN` if the run has to stop.
+///
+/// # Safety
+/// **Context**; it is a complete object, and the word of a real field stands there.
+unsafe extern "C" fn field_slot(context: Context, object: Ref, word: u64) -> i64 {
+    // SAFETY: **Context**.
+    unsafe {
+        let worker = &mut *context.cast::<Worker>();
+        match recording_regions::field_slot(&mut worker.exec.tape, object, word as u32) {
+            Ok(slot) => slot,
             Err(limit) => {
                 stop(worker, limit.into());
                 i64::MIN

@@ -282,7 +282,11 @@ impl<'a> Emitter<'a> {
             Structural::Pack => Inst::Pack { dst: RefReg(a), site: self.array_site(inst) },
             Structural::Field => {
                 let (primal, word) = self.real_field(b, 0, c);
-                Inst::Field { dst: RealReg(a), object: RefReg(b), primal, word }
+                let (dst, object) = (RealReg(a), RefReg(b));
+                match words {
+                    true => Inst::Field { dst, object, primal, word },
+                    false => Inst::PrimalField { dst, object, primal },
+                }
             }
             Structural::IField => Inst::IField { dst: IntReg(a), object: RefReg(b), at: self.int_field(b, 0, c) },
             Structural::PField => Inst::PField { dst: RefReg(a), object: RefReg(b), at: self.ref_field(b, 0, c) },
@@ -294,7 +298,11 @@ impl<'a> Emitter<'a> {
             }
             Structural::Payload => {
                 let (primal, word) = self.real_field(b, c, d);
-                Inst::Payload { dst: RealReg(a), object: RefReg(b), tag: c, primal, word }
+                let (dst, object, tag) = (RealReg(a), RefReg(b), c);
+                match words {
+                    true => Inst::Payload { dst, object, tag, primal, word },
+                    false => Inst::PrimalPayload { dst, object, tag, primal },
+                }
             }
             Structural::IPayload => {
                 Inst::IPayload { dst: IntReg(a), object: RefReg(b), tag: c, at: self.int_field(b, c, d) }
@@ -530,6 +538,14 @@ impl<'a> Emitter<'a> {
     fn real_field(&self, object: u16, tag: u16, number: u16) -> (u32, u32) {
         let (layout, nth) = self.field(object, tag, number);
         (layout.real_at(nth) as u32, layout.word_at(nth) as u32)
+    }
+
+    /// Where the word of a real field stands that an instruction reads.
+    fn word_of_field(&self, at: u32) -> u32 {
+        let inst = &self.body.code[at as usize];
+        let [_, object, b, c] = inst.narrow();
+        let (tag, number) = if inst.op == Op::Payload { (b, c) } else { (0, b) };
+        self.real_field(object, tag, number).1
     }
 
     fn int_field(&self, object: u16, tag: u16, number: u16) -> u32 {

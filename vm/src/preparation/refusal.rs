@@ -22,7 +22,7 @@ pub enum Refusal {
         inst: u32,
         /// What it is.
         op: Op,
-        /// Whether it reads or makes an object that has a shape, such as a matrix.
+        /// Whether it makes an object that has a shape, such as a matrix.
         of_shape: bool,
     },
     /// An array under construction goes by several names, one of which this instruction makes.
@@ -105,13 +105,8 @@ impl Refusal {
     /// That a loop holds this instruction.
     pub(crate) fn holds(module: &ModuleDef, body: &Body, inst: u32) -> Refusal {
         let code = &body.code[inst as usize];
-        let object = match code.op {
-            Op::StructNew => Some(code.a),
-            Op::Field | Op::IField | Op::PField => Some(code.b),
-            _ => None,
-        };
         let type_of = |object: u16| &module.types[body.refs[usize::from(object)].index()];
-        let of_shape = object.is_some_and(|object| matches!(type_of(object), TypeDef::Shaped(_)));
+        let of_shape = code.op == Op::StructNew && matches!(type_of(code.a), TypeDef::Shaped(_));
         Refusal::Holds { inst, op: code.op, of_shape }
     }
 
@@ -131,10 +126,9 @@ impl Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refusal::Holds { of_shape: true, .. } => write!(
-                f,
-                "it reads or makes a matrix or tensor that stands in an array or list, or that a call takes or gives"
-            ),
+            Refusal::Holds { of_shape: true, .. } => {
+                write!(f, "it makes a matrix or tensor that stands in an array or list, or that a call takes or gives")
+            }
             Refusal::Holds { op, .. } => match op {
                 Op::Call | Op::TailCall => write!(f, "it calls a function"),
                 Op::CallClosure | Op::TailCallClosure => write!(f, "it calls a function value"),
@@ -148,12 +142,7 @@ impl fmt::Display for Refusal {
                 }
                 Op::ClosureNew => write!(f, "it makes a function value"),
                 Op::Pack => write!(f, "it makes an array from single elements, as in `[| x, y |]`"),
-                Op::StructNew | Op::Field | Op::IField | Op::PField => {
-                    write!(f, "it reads or makes elements of an array that are tuples or records of not only reals")
-                }
-                Op::VariantTag | Op::Payload | Op::IPayload | Op::PPayload => {
-                    write!(f, "it looks into a value of a data type, such as a list")
-                }
+                Op::StructNew => write!(f, "it makes a tuple or record of not only reals that stands in an array"),
                 Op::PGet => write!(f, "it reads an array that is changed in place and whose elements are no numbers"),
                 Op::PPut => write!(f, "it changes an array in place whose elements are no numbers"),
                 Op::Extend => write!(f, "it copies an array"),

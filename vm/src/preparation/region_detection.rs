@@ -1,13 +1,13 @@
 //! Finding the regions of a function: loops that are recorded as one with all that is in them, inner loops and
 //! branches.
 //!
-//! A region is a loop ([`super::nesting`]) whose blocks hold scalar instructions, copies, constants, loads from arrays,
-//! and what makes arrays one element after the other or changes them in place, nothing else: nothing in it calls or
-//! reads a word. It has one way in, and may have several ways out. A builder of reals to which it appends is begun
-//! before the region and finished after it, of which there may be one, or both happens inside. Those whose elements it
-//! reads and replaces are begun before and finished after. What is larger than a record may be is not a region, but loops inside of
-//! it may be. A loop of straight-line code is none: it is recorded as such ([`super::loop_detection`]), which is
-//! cheaper.
+//! A region is a loop ([`super::nesting`]) whose blocks hold scalar instructions, copies, constants, loads from arrays
+//! and other objects, and what makes arrays one element after the other or changes them in place, nothing else: nothing
+//! in it calls or reads a word. It has one way in, and may have several ways out. A builder of reals to which it
+//! appends is begun before the region and finished after it, of which there may be one, or both happens inside. Those
+//! whose elements it reads and replaces are begun before and finished after. What is larger than a record may be is not
+//! a region, but loops inside of it may be. A loop of straight-line code is none: it is recorded as such
+//! ([`super::loop_detection`]), which is cheaper.
 //!
 //! Which loops qualify depends on the code alone, because the order of sums in the sweep follows from it.
 
@@ -17,7 +17,7 @@ use super::liveness::{self, RegSet};
 use super::loop_detection::{Loop, live_before};
 use super::nesting::{self, Dominators, Natural};
 use super::refusal::{Decision, LoopNote, Notes, Refusal};
-use super::stretch::{Arrays, Constants, MadeArray, Stretch, Walk};
+use super::stretch::{Arrays, Constants, FieldRead, MadeArray, Stretch, Walk};
 use crate::bytecode::isa::{Bank, Inst, Op, Reg};
 use crate::bytecode::module::{Body, ModuleDef, TypeDef, ValueType};
 use crate::records::region::ChangedArray;
@@ -262,6 +262,8 @@ pub(crate) fn may_hold(op: Op) -> bool {
         Op::Len | Op::Elem | Op::IElem | Op::PElem | Op::Row | Op::SameLen | Op::SameShape | Op::Trace => true,
         Op::Build | Op::Push | Op::IPush | Op::PPush | Op::Finish => true,
         Op::Get | Op::IGet | Op::Put | Op::IPut => true,
+        Op::Field | Op::IField | Op::PField => true,
+        Op::VariantTag | Op::Payload | Op::IPayload | Op::PPayload => true,
         Op::Jump | Op::Branch | Op::Switch => true,
         op => op.is_scalar(),
     }
@@ -460,16 +462,25 @@ impl Finder<'_> {
             }
         }
         // Those of two registers could be one.
-        if builders.pushed.difference(&builders.begun).count() > 1 {
-            return Ok(Err(Refusal::Builders));
-        }
-        let inside = builders.finished.is_subset(&builders.begun);
-        Ok(if inside { Ok(builders) } else { Err(Refusal::BuilderFromOutside) })
+        let refusal = if builders.pushed.difference(&builders.begun).count() > 1 {
+            Refusal::Builders
+        } else if !builders.finished.is_subset(&builders.begun) {
+            Refusal::BuilderFromOutside
+        } else {
+            return Ok(Ok(builders));
+        };
+        let copied = builders.moved.values().next();
+        Ok(Err(copied.map_or(refusal, |&inst| Refusal::BuilderCopied { inst })))
     }
 
     fn is_builder(&self, reference: u16) -> bool {
         let Facts { body, module, .. } = self.facts;
         matches!(module.types[body.refs[usize::from(reference)].index()], TypeDef::Builder(_))
+    }
+
+    fn is_builder_of(&self, reference: u16, elements: ValueType) -> bool {
+        let Facts { body, module, .. } = self.facts;
+        module.types[body.refs[usize::from(reference)].index()] == TypeDef::Builder(elements)
     }
 
     /// Whether what a register holds is an array of reals, or becomes one.
@@ -494,10 +505,10 @@ impl Finder<'_> {
         Ok(self.live_refs.as_ref().and_then(Option::as_deref))
     }
 
-    /// What a loop does with arrays that it changes in place, if it may be a region that does so. The elements of such an
-    /// array get slots of their own where the region begins, which takes time in proportion to their number: so the
-    /// array has to have been begun since a loop around was last entered, which took as much. And it is known of any two
-    /// registers whether they hold one builder.
+    /// What a loop does with arrays that it changes in place, if it may be a region that does so. The elements of such
+    /// an array get slots of their own where the region begins, which takes time in proportion to their number: so the
+    /// array has to have been begun since a loop around was last entered, which took as much. And it is known of any
+    /// two registers whether they hold one builder.
     fn changed(
         &mut self,
         number: usize,
@@ -537,7 +548,8 @@ impl Finder<'_> {
             known.extend(&names);
             all.push(Changed { name, names });
         }
-        let is_known = |to: u16| known.contains(&to) || !self.holds_reals(to);
+        // Integers have no slots.
+        let is_known = |to: u16| known.contains(&to) || self.is_builder_of(to, ValueType::Int);
         match builders.moved.iter().find(|&(&to, _)| !is_known(to)) {
             Some((_, &inst)) => Ok(Err(Refusal::BuilderCopied { inst })),
             None => Ok(Ok(all)),
@@ -644,13 +656,14 @@ impl Finder<'_> {
 
     /// Registers for the first slots of arrays.
     fn arrays(&self, found: &Natural, builders: &Builders, changed: &[Changed]) -> Arrays {
+        let Facts { body, flow, .. } = self.facts;
         let code = || found.blocks.iter().flat_map(|&block| self.code(block));
         let read = |op| code().filter(move |inst| inst.op == op).map(|inst| inst.b);
         let arrays: BTreeSet<u16> = read(Op::Elem).collect();
         debug_assert!(arrays.iter().all(|&array| self.holds_reals(array)));
         let finished: BTreeSet<u16> = code().filter(|inst| inst.op == Op::Finish).map(|inst| inst.a).collect();
         let of_ints: BTreeSet<u16> = read(Op::IElem).filter(|array| !finished.contains(array)).collect();
-        let mut free = self.facts.body.ints as u16..;
+        let mut free = body.ints as u16..;
         let mut fresh = || free.next().expect("the function has few registers");
         let cells = arrays.iter().chain(&of_ints).map(|&array| (array, fresh())).collect();
         let bases = arrays
@@ -667,7 +680,13 @@ impl Finder<'_> {
             (of.name, ChangedArray { before, first, len, is_put: is_put(of) })
         });
         let changed = changed.collect();
-        Arrays { bases, cells, made, changed, names }
+        let numbered = found.blocks.iter().flat_map(|&block| {
+            let block = flow.blocks()[block];
+            (block.start..block.end).map(|at| (at, &body.code[at as usize]))
+        });
+        let reads = numbered.filter(|(_, inst)| matches!(inst.op, Op::Field | Op::Payload));
+        let fields = reads.map(|(at, inst)| (at, FieldRead { object: inst.b, slot: fresh() })).collect();
+        Arrays { bases, cells, made, changed, names, fields }
     }
 
     /// The loop and those inside of it; `None` if they nest too deeply.
@@ -752,7 +771,9 @@ impl Finder<'_> {
         let mut flow = Vec::new();
         for inst in found.blocks.iter().flat_map(|&block| self.code(block)) {
             match inst.op {
-                Op::PElem | Op::PMov | Op::Finish | Op::PPush => flow.push((inst.a, inst.b)),
+                Op::PElem | Op::PField | Op::PPayload | Op::PMov | Op::Finish | Op::PPush => {
+                    flow.push((inst.a, inst.b));
+                }
                 Op::PSelect => {
                     let [to, _, a, b] = inst.narrow();
                     flow.extend([(to, a), (to, b)]);

@@ -18,7 +18,8 @@ use std::collections::{BTreeMap, HashMap};
 pub(crate) enum RealSource {
     /// A register at the stretch's start.
     Register(u16),
-    /// An element of the array in a reference register, or of the builder.
+    /// An element of the array in a reference register, or of the builder; or a field of an object, which counts as the
+    /// only element of an array that begins at its slot.
     Element { array: u16, index: NodeId },
 }
 
@@ -29,7 +30,7 @@ pub(crate) enum IntSource {
     Register(u16),
     /// An element of the array in a reference register.
     Element { array: u16, index: NodeId },
-    /// A length, or what an instruction about arrays leaves in a register.
+    /// A length, a field or a tag, or what an instruction about arrays leaves in a register.
     Load,
 }
 
@@ -98,6 +99,17 @@ pub(crate) struct Arrays {
     pub(crate) changed: BTreeMap<u16, ChangedArray>,
     /// For each register that may hold one of these, the one that it goes by.
     pub(crate) names: BTreeMap<u16, u16>,
+    /// For instructions that read real fields of objects, by their numbers, what is known of the field.
+    pub(crate) fields: BTreeMap<u32, FieldRead>,
+}
+
+/// A real field that an instruction reads.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FieldRead {
+    /// The reference register that holds the object.
+    pub(crate) object: u16,
+    /// The integer register that holds the field's slot.
+    pub(crate) slot: u16,
 }
 
 /// The integer registers that hold an array's first slot and its length.
@@ -110,7 +122,7 @@ pub(crate) struct MadeArray {
 impl Arrays {
     /// How many registers it takes.
     pub(crate) fn registers(&self) -> usize {
-        self.bases.len() + self.cells.len() + 2 * self.made.len() + 3 * self.changed.len()
+        self.bases.len() + self.cells.len() + 2 * self.made.len() + 3 * self.changed.len() + self.fields.len()
     }
 }
 
@@ -189,6 +201,11 @@ pub(crate) struct Constants<'a> {
     pub(crate) ints: &'a HashMap<u16, u64>,
 }
 
+/// Whether an instruction leaves an object in a reference register that it has found somewhere.
+pub(crate) fn loads_reference(op: Op) -> bool {
+    matches!(op, Op::PElem | Op::PField | Op::PPayload | Op::PMov | Op::PSelect)
+}
+
 /// Goes through a stretch once.
 pub(crate) struct Walk<'a> {
     pub(crate) body: &'a Body,
@@ -229,13 +246,14 @@ impl<'a> Walk<'a> {
 
     /// What these instructions compute, or the first one that is none that a stretch holds.
     pub(crate) fn run(mut self, code: impl Iterator<Item = u32>) -> Result<Stretch, u32> {
-        for (at, inst) in code.enumerate() {
-            self.step(at as u32, self.body.code[inst as usize]).ok_or(inst)?;
+        for (at, number) in code.enumerate() {
+            self.step(at as u32, number).ok_or(number)?;
         }
         Ok(self.found)
     }
 
-    fn step(&mut self, at: u32, inst: Inst) -> Option<()> {
+    fn step(&mut self, at: u32, number: u32) -> Option<()> {
+        let inst = self.body.code[number as usize];
         let result = |bank| Reg { bank, index: inst.a };
         match inst.op {
             Op::Mov => {
@@ -274,7 +292,9 @@ impl<'a> Walk<'a> {
             }
             // Another name of what is changed in place.
             Op::PMov if self.arrays.is_some_and(|arrays| arrays.names.contains_key(&inst.a)) => {}
-            Op::PElem | Op::PMov | Op::PSelect if let Some(arrays) = self.arrays => {
+            op if loads_reference(op)
+                && let Some(arrays) = self.arrays =>
+            {
                 self.new_reference(inst.a);
                 for told in [&arrays.bases, &arrays.cells] {
                     if let Some(&register) = told.get(&inst.a) {
@@ -299,8 +319,16 @@ impl<'a> Walk<'a> {
                 self.found.pushes.push(Push { builder, node, place: Some(Place { base, index }) });
                 self.loads.retain(|&(op, _, _), _| op != Op::Get);
             }
-            // What is found there a second time may be something else.
-            Op::IGet if self.arrays.is_some() => {
+            Op::Field | Op::Payload if let Some(arrays) = self.arrays => {
+                let FieldRead { object, slot } = arrays.fields[&number];
+                let base = self.int_input(IntSource::Load);
+                self.write(at, Reg::int(slot), base);
+                let index = self.found.graph.add(Node::Int(0));
+                let node = self.told_input(RealSource::Element { array: object, index }, false, (Some(base), None));
+                self.write(at, result(Bank::Real), node);
+            }
+            // What is found in a builder a second time may be something else.
+            Op::IGet | Op::IField | Op::IPayload | Op::VariantTag if self.arrays.is_some() => {
                 let node = self.int_input(IntSource::Load);
                 self.write(at, result(Bank::Int), node);
             }
@@ -418,6 +446,16 @@ impl<'a> Walk<'a> {
                 (base, self.cell(array).map(|cell| [cell, index]))
             }
         };
+        self.told_input(source, passive, (base, load))
+    }
+
+    /// A real that the stretch doesn't compute, with the slot of its array's first element and with what leads to it.
+    fn told_input(
+        &mut self,
+        source: RealSource,
+        passive: bool,
+        (base, load): (Option<NodeId>, Option<[NodeId; 2]>),
+    ) -> NodeId {
         let found = &mut self.found;
         found.real_inputs.push(source);
         found.passive.push(passive);

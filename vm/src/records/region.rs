@@ -17,10 +17,10 @@
 //! - How often a loop went round, and integers that it doesn't change, aren't written where the sweep can compute them
 //!   from others that it has at hand (`region/counted.rs`).
 //! - Arrays that are read tell the sweep their first slots in the same way: each has an integer register for it.
-//! - An array that is changed in place has one slot per element for the whole region, which stands for whatever is there
-//!   at the time: where the sweep comes to a place where an element was replaced, it takes the adjoint for what was put
-//!   there, and leaves 0 for what stood there before. So nothing is saved for that but an index that isn't at hand. What
-//!   the slots hold in the end is added to those that the elements had when the region began.
+//! - An array that is changed in place has one slot per element for the whole region, which stands for whatever is
+//!   there at the time: where the sweep comes to a place where an element was replaced, it takes the adjoint for what
+//!   was put there, and leaves 0 for what stood there before. So nothing is saved for that but an index that isn't at
+//!   hand. What the slots hold in the end is added to those that the elements had when the region began.
 //!
 //! Sites and [`RegionCode`] are plain data: interpreter and native code write and read the same records.
 

@@ -10,8 +10,8 @@ use super::deep::component_word;
 use super::recording::{element_word, finish, is_active, load_word, segment_end};
 use super::recording_loops::{loop_begin, loop_end, loop_step};
 use super::recording_regions::{
-    array_base, array_cell, array_copy, builder_pack, builder_slots, region_begin, region_end, region_finish,
-    region_save,
+    array_base, array_cell, array_copy, builder_pack, builder_slots, field_slot, region_begin, region_end,
+    region_finish, region_save,
 };
 use super::registers::{
     Registers, copy_registers, gather, move_to_front, return_registers, roots, scatter, unpack_captures, unpack_results,
@@ -547,6 +547,10 @@ macro_rules! define_execute {
                                 let array = *refs.add(array.index());
                                 *ints.add(dst.index()) = limit!(array_base(&mut self.exec.tape, array));
                             }
+                            Inst::FieldSlot { dst, object, word } if RECORD => {
+                                let object = *refs.add(object.index());
+                                *ints.add(dst.index()) = limit!(field_slot(&mut self.exec.tape, object, word));
+                            }
                             Inst::ArrayCell { dst, array } if RECORD => {
                                 let array = *refs.add(array.index());
                                 *ints.add(dst.index()) = limit!(array_cell(&mut self.exec.tape, array));
@@ -583,6 +587,7 @@ macro_rules! define_execute {
                             | Inst::RegionRound { .. }
                             | Inst::RegionSave { .. }
                             | Inst::ArrayBase { .. }
+                            | Inst::FieldSlot { .. }
                             | Inst::ArrayCell { .. }
                             | Inst::ArrayCopy { .. }
                             | Inst::RegionFinish { .. }
@@ -747,6 +752,9 @@ macro_rules! define_execute {
                                 let object = *refs.add(object.index());
                                 real_field!(dst, object, primal, word);
                             }
+                            Inst::PrimalField { dst, object, primal } => {
+                                *reals.add(dst.index()) = *(*refs.add(object.index())).add(primal as usize).cast();
+                            }
                             Inst::IField { dst, object, at } => {
                                 *ints.add(dst.index()) = *(*refs.add(object.index())).add(at as usize) as i64;
                             }
@@ -759,6 +767,9 @@ macro_rules! define_execute {
                             Inst::Payload { dst, object, tag, primal, word } => {
                                 let object = tagged!(object, tag);
                                 real_field!(dst, object, primal, word);
+                            }
+                            Inst::PrimalPayload { dst, object, tag, primal } => {
+                                *reals.add(dst.index()) = *tagged!(object, tag).add(primal as usize).cast();
                             }
                             Inst::IPayload { dst, object, tag, at } => {
                                 *ints.add(dst.index()) = *tagged!(object, tag).add(at as usize) as i64;

@@ -1,5 +1,5 @@
-//! What a recording run does for a region: gives elements slots that it is going to change, opens its record, writes its
-//! trail, completes the record, and imports what the region has read of other tasks' arrays.
+//! What a recording run does for a region: gives elements slots that it is going to change, opens its record, writes
+//! its trail, completes the record, and imports what the region has read of other tasks' arrays.
 
 use super::recording_loops::give_pushed_words;
 use super::registers::Registers;
@@ -131,6 +131,25 @@ pub(crate) unsafe fn array_base(tape: &mut Tape, array: Ref) -> Result<i64, Limi
             return Ok(0);
         }
         tape.foreign_base(ForeignArray { owner, first: heap::first_of(array), len: *array.add(LEN) as u32 })
+    }
+}
+
+/// The slot of a real field of an object, whose word stands there, as the trail tells first slots of arrays.
+///
+/// # Safety
+/// `object` is a complete object with such a field.
+#[inline(never)]
+pub(crate) unsafe fn field_slot(tape: &mut Tape, object: Ref, word: u32) -> Result<i64, Limit> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let (owner, slot) = (heap::owner_of(object), (*object.add(word as usize).cast::<Word>()).slot());
+        if owner == tape.owner() {
+            return Ok(slot.index() as i64);
+        }
+        if owner.is_nobody() || slot.is_none() || !tape.open_region.active {
+            return Ok(0);
+        }
+        tape.foreign_base(ForeignArray { owner, first: slot, len: 1 })
     }
 }
 

@@ -5,6 +5,7 @@ use crate::bytecode::isa::{Bank, Op};
 use crate::code::{Inst, IntReg, Position, RealReg, RefReg, Site, SwitchSite};
 use crate::preparation::flow::{Block, leads_back};
 use crate::preparation::region_detection::Region;
+use crate::preparation::stretch::{FieldRead, loads_reference};
 use crate::records::region::{RegionPlan, RegionSite, SaveSite};
 use std::collections::BTreeMap;
 
@@ -241,7 +242,14 @@ impl Emitter<'_> {
             }
             self.lower(at, false);
             let is_name = writing.region.arrays.names.contains_key(&inst.a);
-            if matches!(inst.op, Op::PElem | Op::PMov | Op::PSelect) && !is_name {
+            if let Some(&FieldRead { object, slot }) = writing.region.arrays.fields.get(&at)
+                && writing.records
+                && writing.plan.reached.contains(&object)
+            {
+                let word = self.word_of_field(at);
+                self.push(at, Inst::FieldSlot { dst: IntReg(slot), object: RefReg(object), word });
+            }
+            if loads_reference(inst.op) && !is_name {
                 let array = RefReg(inst.a);
                 if let Some(dst) = base.filter(|_| writing.plan.reached.contains(&inst.a)) {
                     self.push(at, Inst::ArrayBase { dst, array });

@@ -9,6 +9,7 @@ use crate::bytecode::isa::{Bank, Reg};
 use crate::code::{Inst, IntReg, RealReg};
 use crate::derivation::assembler::Assembler;
 use crate::derivation::graph::NodeId;
+use crate::derivation::plan::Plan;
 use crate::preparation::region_detection::Region;
 use crate::preparation::stretch::{BuilderStep, Place, Stretch};
 use crate::records::Numbers;
@@ -162,8 +163,9 @@ impl BlockWriter<'_> {
         for (id, node) in block.graph().iter().take(block.primal_len) {
             let Some(reg) = source.stretch.input_register(node) else { continue };
             let home = if reg.bank == Bank::Real { &self.homes.reals } else { &self.homes.ints };
-            let saved = block.plan.saved_reals.contains(&id) || block.plan.saved_ints.contains(&id);
-            if let Some(&home) = home.get(&reg.index).filter(|_| !saved && block.plan.needed[id.index()]) {
+            let Plan { saved_reals, saved_ints, loaded, needed } = &block.plan;
+            let is_elsewhere = [saved_reals, saved_ints, loaded].iter().any(|list| list.contains(&id));
+            if let Some(&home) = home.get(&reg.index).filter(|_| !is_elsewhere && needed[id.index()]) {
                 self.assembler.place_at(id, home);
             }
         }

@@ -174,7 +174,8 @@ impl Masks {
         watch: &Watch<'_>,
     ) -> Result<Option<Masks>, TrapKind> {
         let inputs: Vec<u16> = adjoints.iter().copied().filter(|&reg| region.live_before.contains(reg)).collect();
-        let reads: BTreeSet<u16> = region.arrays.bases.keys().copied().collect();
+        let of_fields = region.arrays.fields.values().map(|field| field.object);
+        let reads: BTreeSet<u16> = region.arrays.bases.keys().copied().chain(of_fields).collect();
         // What elements are read from, and what that comes from.
         let mut sources = reads;
         loop {
