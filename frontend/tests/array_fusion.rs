@@ -25,11 +25,17 @@ fn run(text: &str, args: &[Value]) -> Result<Value, String> {
 }
 
 fn gradient(text: &str, args: &[Value]) -> (Value, Value) {
+    let (value, gradients) = gradients(text, args);
+    (value, gradients.into_iter().next().expect("an argument"))
+}
+
+/// The derivatives by all arguments.
+fn gradients(text: &str, args: &[Value]) -> (Value, Vec<Value>) {
     let engine = Engine::new(Config::default());
     let module = Module::new(&engine, compiled(text)).unwrap();
     let f = module.function("f").expect("the program defines `f`");
-    let (value, gradient) = f.value_and_grad(args).unwrap();
-    (Value::Real(value), gradient.into_iter().next().expect("an argument"))
+    let (value, gradients) = f.value_and_grad(args).unwrap();
+    (Value::Real(value), gradients)
 }
 
 fn reals(values: &[f64]) -> Value {
@@ -390,6 +396,29 @@ fn rows_and_columns_of_a_matrix_are_not_made() {
     // All that is in brackets is computed first.
     let text = "def f (m : Matrix Real) (j : Int) : Array Real = m[j, .. (let () = assert (j < 2) \"mine\" in 1)]";
     traps_with(text, &[m, Value::Int(7)], "mine");
+}
+
+#[test]
+fn rows_of_two_matrices_are_not_made() {
+    // Where they are read together they are as long as each other.
+    for (row, made) in [
+        ("dot u[i, ..] v[j, ..]", 0),
+        ("norm2 (u[i, ..] - v[j, ..])", 0),
+        ("dot u[.., i] v[.., j]", 1),
+        ("loop s = 0.0 for k < 2 do s + (map exp u[i, ..])[0] * v[j, k]", 1),
+    ] {
+        let text = format!("def f (u : Matrix Real) (v : Matrix Real) (i : Int) (j : Int) : Real = {row}");
+        assert_eq!(built(&text), made, "{row}");
+    }
+    let matrix = |rows: &[[f64; 2]]| Value::Array(rows.iter().map(|row| reals(row)).collect());
+    let text = "def f (u : Matrix Real) (v : Matrix Real) (i : Int) (j : Int) : Real = dot u[i, ..] v[j, ..]";
+    let (u, v) = (matrix(&[[1.0, 2.0], [-3.0, 5.0]]), matrix(&[[7.0, 4.0]]));
+    let args = [u.clone(), v.clone(), Value::Int(1), Value::Int(0)];
+    let gradient_of_both = vec![matrix(&[[0.0, 0.0], [7.0, 4.0]]), matrix(&[[-3.0, 5.0]])];
+    let found = gradients(text, &args);
+    assert_eq!((found.0, &found.1[..2]), (Value::Real(-1.0), &gradient_of_both[..]));
+    let narrow = Value::Array([[1.0], [2.0]].map(|row| reals(&row)).into());
+    traps_with(text, &[u, narrow, Value::Int(0), Value::Int(0)], "lengths");
 }
 
 #[test]

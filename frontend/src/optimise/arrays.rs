@@ -230,6 +230,8 @@ struct Moved<'m> {
     to: Place,
     /// The index of the loop that reads it, and what is added to that for the builder's, if it is known.
     index: Option<(Var, i64)>,
+    /// Whether that loop has as many iterations as the array has elements.
+    is_whole: bool,
     meter: &'m Meter,
 }
 
@@ -250,7 +252,9 @@ impl<'m> Moved<'m> {
             (Which::Each { repeat, .. }, _) => (repeat, None),
         };
         let [made_at, to] = [made.value, to].map(|expr| survey.extents[expr].1);
-        Moved { survey, body, element, at: collect.range.index, array: made.array, made: made_at, to, index, meter }
+        let is_whole = matches!(read.which, Which::Each { shift: 0, is_to_end: true, .. });
+        let (at, array) = (collect.range.index, made.array);
+        Moved { survey, body, element, at, array, made: made_at, to, index, is_whole, meter }
     }
 
     /// Whether no derivative flows to the same place from the element and from what it is moved past.
@@ -293,7 +297,9 @@ impl<'m> Moved<'m> {
                         i == self.at && j == index && by.checked_add(shift) == Some(other_by)
                     }
                     (Index::InRow { width, at: i }, Index::InRow { width: other_width, at: j }) => {
-                        width == other_width && i == self.at && j == index && shift == 0
+                        // Each loop goes up to a width.
+                        let is_same_width = width == other_width || self.is_whole;
+                        is_same_width && i == self.at && j == index && shift == 0
                     }
                     _ => false,
                 });

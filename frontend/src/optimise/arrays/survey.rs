@@ -512,8 +512,16 @@ impl Walker<'_> {
             return;
         }
         let Some(collect) = maker(self.body, value) else {
-            let is_new = matches!(self.body.exprs[value].kind, ExprKind::Pack(..) | ExprKind::ParallelMap(..));
-            self.survey.origins[var] = if is_new { Provenance::Fresh } else { Provenance::Unknown };
+            let origins = &self.survey.origins;
+            let is_old = |object: ExprId| self.var(object).is_some_and(|var| origins[var] == Provenance::Param);
+            self.survey.origins[var] = match self.body.exprs[value].kind {
+                ExprKind::Pack(..) | ExprKind::ParallelMap(..) => Provenance::Fresh,
+                // What an object holds was there before it.
+                ExprKind::Payload(_, object) | ExprKind::Element(_, [object, _], _) if is_old(object) => {
+                    Provenance::Param
+                }
+                _ => Provenance::Unknown,
+            };
             self.survey.rows[var] = self.row_of(value);
             return;
         };

@@ -39,6 +39,17 @@ impl Walker<'_> {
             ExprKind::Int(value) => Some(self.facts.constant(*value)),
             ExprKind::Var(var) if self.body.vars[*var] == ValueType::Int => Some(self.facts.of_var(*var)),
             ExprKind::Length(_, array) => self.var(*array).map(|array| self.facts.of_var(array)),
+            // The length of an array that isn't made any more.
+            ExprKind::Scalar(Op::IMax, args) => self.at_least_zero(args).and_then(|count| self.count(count)),
+            _ => None,
+        }
+    }
+
+    /// What is the larger one of these, if one of them is 0.
+    fn at_least_zero(&self, args: &[ExprId]) -> Option<ExprId> {
+        let is_zero = |expr: ExprId| matches!(self.body.exprs[expr].kind, ExprKind::Int(0));
+        match *args {
+            [count, zero] | [zero, count] if is_zero(zero) => Some(count),
             _ => None,
         }
     }
@@ -49,6 +60,7 @@ impl Walker<'_> {
             ExprKind::Int(value) => *value >= 0,
             ExprKind::Var(var) => self.is_length[*var],
             ExprKind::Length(..) => true,
+            ExprKind::Scalar(Op::IMax, args) => self.at_least_zero(args).is_some(),
             _ => false,
         }
     }
