@@ -306,7 +306,8 @@ fn explainer(text: &str) -> impl Fn(&str) -> String {
 fn recordings(code: &str) -> Vec<Recording> {
     let text = format!(
         "{TYPES}func \"f\" (real, int) -> (real) export (x : Real, n : Int) -> Real\n{code}
-func \"g\" (real) -> (real) regs 1 real {{\n ret (r0) }}\n"
+func \"g\" (real) -> (real) regs 1 real {{\n ret (r0) }}
+func \"h\" (t1) -> (t1) regs t1 {{\n ret (p0) }}\n"
     );
     let module = Module::from_assembly(&Engine::default(), "f.dvs", &text).unwrap_or_else(|error| panic!("{error}"));
     let explanation = module.explain("f").unwrap();
@@ -396,6 +397,18 @@ def matrices (ms : List (Matrix Real)) : Real = loop s = 0.0 for m in ms do s + 
 }
 
 #[test]
+fn loops_are_found_behind_one_that_reads_what_it_has_changed() {
+    let round = "put p0, i3, r0\n get r1, p0, i3\n sin r1, r1\n ".repeat(3);
+    let after = "iconst i0, 3\n more:\n call \"g\" (r0) -> (r0)\n isub i0, i0, i1\n branch i0, more, over\n over:";
+    let code = around("iconst i3, 0\n build p0, i0\n push p0, r0", &format!("{round} add r0, r0, r1"), after);
+    let [Recording::Region, Recording::Rounds(obstacle)] = &recordings(&code)[..] else { panic!() };
+    let is_instruction = |line: &&str| !line.trim().is_empty() && !line.ends_with([':', '{', '}']);
+    // The first line says what registers there are.
+    let before = code.lines().skip(1).take_while(|line| !line.contains("call")).filter(is_instruction);
+    assert_eq!(obstacle.place.as_ref().map(|place| place.inst as usize), Some(before.count()));
+}
+
+#[test]
 fn an_array_that_is_changed_in_place_has_been_begun_within_the_loops_around() {
     let change = "get r1, p0, i3\n sin r1, r1\n put p0, i3, r1";
     let inner = |before: &str, change: &str| {
@@ -418,6 +431,13 @@ fn an_array_that_is_changed_in_place_has_been_begun_within_the_loops_around() {
     let other = of_inner(&body(&inner("build p0, i0\n pmov p1, p0\n build p0, i0", read)));
     let Recording::Rounds(Obstacle { refusal, .. }) = other else { panic!("{other:?}") };
     assert!(matches!(refusal, Refusal::BuilderCopied { .. }), "{refusal:?}");
+    // What was chosen, called or given room may be the array, and so may what is pushed to in the loop.
+    for elsewhere in ["pselect p1, i1, p0, p0", "reserve p1, p0, i0", "call \"h\" (p0) -> (p1)"] {
+        let begun = format!("build p0, i0\n push p0, r0\n {elsewhere}");
+        let found = of_inner(&body(&inner(&begun, &format!("push p1, r0\n {change}"))));
+        let Recording::Rounds(Obstacle { refusal, .. }) = found else { panic!("{elsewhere}: {found:?}") };
+        assert!(matches!(refusal, Refusal::ChangedAround { .. }), "{elsewhere}: {refusal:?}");
+    }
     let made = of_inner(&body(&inner("", &format!("build p0, i0\n push p0, r0\n {change}"))));
     let Recording::Rounds(Obstacle { refusal, .. }) = made else { panic!("{made:?}") };
     assert_eq!(refusal.to_string(), "it changes an array in place that it makes");

@@ -237,7 +237,7 @@ impl Measure<'_> {
             Form::Reserve { .. } => 18 + CALL,
             Form::ChainNew { .. } => 2,
             Form::ChainPush { site, .. } => recorded(58, 2) + self.object(&stream.objects[site]),
-            Form::ChainFinish { .. } => 14,
+            Form::ChainFinish { .. } => recorded(14, 4 + CALL),
         }
     }
 

@@ -569,9 +569,9 @@ impl Writer<'_, '_> {
         if matches!(trailing, Trailing::Single(_)) && !block.copies() {
             self.emit.b.def_var(self.at, place);
         }
-        let none = (!places.is_empty()).then(|| self.emit.b.ins().f64const(0.0));
-        for (place, none) in places.into_iter().zip(none.into_iter().cycle()) {
-            self.emit.store(none, place, 0);
+        if !places.is_empty() {
+            let none = self.emit.b.ins().f64const(0.0);
+            places.into_iter().for_each(|place| self.emit.store(none, place, 0));
         }
         let arrays = hoisted.map_or_else(BTreeMap::new, |hoisted| hoisted.arrays.clone());
         self.elements(block, &registers, arrays);

@@ -7,6 +7,7 @@
 //! save ([`crate::preparation::region_detection`]). Both are made on first use and belong to the module.
 
 mod activity;
+mod builder_names;
 mod checks;
 mod emitter;
 pub(crate) mod flow;
@@ -135,7 +136,7 @@ pub(crate) struct StraightLine {
 /// What the watch says.
 pub(crate) fn straight_line(function: &Function, watch: &Watch<'_>) -> Result<StraightLine, TrapKind> {
     let mut function = function.clone();
-    let flow = FlowGraph::of(&function.body, watch)?;
+    let flow = FlowGraph::of_recording(&function.body, watch)?;
     rename::rename_loads(&mut function.body, flow.blocks(), watch)?;
     let body = &function.body;
     let params = function.params.iter().filter(|ty| ty.bank() == Bank::Real).count();

@@ -125,14 +125,19 @@ impl Function<'_, '_> {
 
     /// A new cell of a chain, but for its open field.
     fn chain_cell(&mut self, site: &ObjectSite, bytes: Value) -> Value {
-        // What will be appended is not known yet.
-        let owner = match self.request.mode.is_recording() {
-            true => self.emit.load(I64, self.context, layout::TASK),
-            false => self.emit.int(0),
-        };
-        let object = self.allocate_small(site.header, bytes, owner);
+        let nobody = self.emit.int(0);
+        let object = self.allocate_small(site.header, bytes, nobody);
         self.fill(object, &site.uses);
+        // What will be appended is not known yet.
+        self.own_if_it_holds_any(object, &site.uses);
         object
+    }
+
+    /// Gives the cells of what a chain has become their owner.
+    fn own_cells(&mut self, first: Value, tail: Value) {
+        if self.request.mode.is_recording() {
+            self.emit.call(Helper::ChainSettle, &[self.context, first, tail]);
+        }
     }
 
     /// Ends a chain; what an empty one gives is its tail.
@@ -150,6 +155,7 @@ impl Function<'_, '_> {
         let first_cell = self.emit.load(I64, chain, cell(CHAIN_FIRST));
         let null = self.emit.int(0);
         [CHAIN_FIRST, CHAIN_LAST].into_iter().for_each(|at| self.emit.store(null, chain, cell(at)));
+        self.own_cells(first_cell, tail);
         self.emit.b.ins().jump(done, &[first_cell.into()]);
         self.emit.enter(done);
         self.set_reference(dst.0, first);
@@ -165,6 +171,7 @@ impl Function<'_, '_> {
         let open = cell(words - 1);
         let first = self.emit.load(I64, last, open);
         self.emit.store(tail, last, open);
+        self.own_cells(first, tail);
         self.emit.b.ins().jump(done, &[first.into()]);
         self.emit.enter(done);
         self.references.retire(chain.0);

@@ -131,12 +131,17 @@ impl Function<'_, '_> {
     pub(super) fn object(&mut self, result: u16, site: &ObjectSite) {
         let object = self.allocate(site.header, words_of(&site.uses));
         self.fill(object, &site.uses);
+        self.own_if_it_holds_any(object, &site.uses);
+        self.set_reference(result, object);
+    }
+
+    /// Makes the task the owner of an object that it has made of these if any of them is active.
+    pub(super) fn own_if_it_holds_any(&mut self, object: Value, uses: &RegList) {
         if self.request.mode.is_recording()
-            && let Some(activity) = self.activity(&site.uses)
+            && let Some(activity) = self.activity(uses)
         {
             self.set_owner(object, activity);
         }
-        self.set_reference(result, object);
     }
 
     /// Writes the fields of a new object: reals, their words, integers, references.

@@ -351,7 +351,7 @@ impl Function<'_, '_> {
     pub(super) fn region_end(&mut self, number: Site<RegionSite>) {
         self.complete_region(number);
         let site = &self.stream.regions[number];
-        for changed in site.changed.iter().filter(|changed| changed.registers.is_put) {
+        for changed in site.changed.iter().filter(|changed| changed.is_put) {
             let (first, len) = (self.int(changed.registers.first), self.int(changed.registers.len));
             let builder = self.reference(changed.builder);
             let (give, done) = (self.emit.b.create_block(), self.emit.b.create_block());

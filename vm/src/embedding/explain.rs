@@ -163,7 +163,7 @@ impl Explanation {
         let mut waiting = VecDeque::from([func]);
         while let Some(func) = waiting.pop_front() {
             let body = &def.functions[func.index()].body;
-            let flow = FlowGraph::of(body, &Watch::none()).expect("nobody stops it");
+            let flow = FlowGraph::of_recording(body, &Watch::none()).expect("nobody stops it");
             for block in flow.blocks() {
                 for inst in &body.code[block.start as usize..block.end as usize] {
                     let named = named_function(body, inst);
@@ -372,7 +372,7 @@ impl Loops<'_> {
     /// Why a loop is refused. It may hold several things that are in the way, of which the first one was found.
     fn obstacles(&self, number: usize, refusal: Refusal) -> Obstacle {
         let held = match refusal {
-            // An array that is changed in place has several names, too.
+            // What copies an array leaves it several names, too.
             Refusal::Holds { .. } | Refusal::BuilderCopied { .. } => self.held(number),
             _ => Vec::new(),
         };

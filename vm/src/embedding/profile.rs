@@ -145,7 +145,7 @@ impl Profile {
 impl Known {
     fn of(program: &Program, func: FuncId) -> Known {
         let body = &program.def.functions[func.index()].body;
-        let flow = FlowGraph::of(body, &Watch::none()).expect("nobody stops it");
+        let flow = FlowGraph::of_recording(body, &Watch::none()).expect("nobody stops it");
         let (explanation, ranges) = FunctionExplanation::of(&program.def, func, &flow);
         Known { explanation, ranges }
     }

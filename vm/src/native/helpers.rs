@@ -199,6 +199,8 @@ helpers! {
     /// A cell with a copy of an array in the trail of the open region, or with the array; `i64::MIN` if the run has to
     /// stop.
     ArrayCopy = array_copy(context: Context, array: Ref) -> i64, rare;
+    /// Gives the cells of what a chain has become their owner, up to its tail.
+    ChainSettle = chain_settle(context: Context, first: Ref, tail: Ref);
     /// Turns a builder into an array: a status.
     Finish = finish(context: Context, builder: Ref) -> u64;
     /// Appends a range of an array to a builder: a status.
@@ -707,6 +709,15 @@ unsafe extern "C" fn array_copy(context: Context, array: Ref) -> i64 {
             }
         }
     }
+}
+
+/// Gives the cells of what a chain has become their owner, up to its tail.
+///
+/// # Safety
+/// **Context**; they are such cells.
+unsafe extern "C" fn chain_settle(context: Context, first: Ref, tail: Ref) {
+    // SAFETY: **Context**.
+    unsafe { heap::chain::settle(first, tail, (*context.cast::<Worker>()).exec.tape.owner()) }
 }
 
 /// Gives out consecutive slots. Returns the first; 0 if the run has to stop.

@@ -11,7 +11,8 @@
 //!
 //! Which loops qualify depends on the code alone, because the order of sums in the sweep follows from it.
 
-use super::flow::{Block, FlowGraph, Predecessors};
+use super::builder_names::BuilderNames;
+use super::flow::{FlowGraph, Predecessors};
 use super::handed_on::HandedOn;
 use super::liveness::{self, RegSet};
 use super::loop_detection::{Loop, live_before};
@@ -20,7 +21,7 @@ use super::refusal::{Decision, LoopNote, Notes, Refusal};
 use super::stretch::{Arrays, Constants, FieldRead, MadeArray, Stretch, Walk};
 use crate::bytecode::isa::{Bank, Inst, Op, Reg};
 use crate::bytecode::module::{Body, ModuleDef, TypeDef, ValueType};
-use crate::records::region::ChangedArray;
+use crate::records::region::{ChangedArray, ChangedBuilder};
 use crate::running::meter::Watch;
 use crate::trap::TrapKind;
 use std::collections::{BTreeMap, BTreeSet};
@@ -220,8 +221,15 @@ pub(crate) fn find(
     let mut found: Vec<(usize, Region)> = Vec::new();
     // Outer loops come first.
     let mut decisions: Vec<Decision> = Vec::with_capacity(nest.len());
-    let mut finder =
-        Finder { facts, before: &before, nest: &nest, dominators: &dominators, live_refs: None, origins: None };
+    let mut finder = Finder {
+        facts,
+        before: &before,
+        nest: &nest,
+        dominators: &dominators,
+        live_refs: None,
+        names: None,
+        goes_round_otherwise: None,
+    };
     for (number, natural) in nest.iter().enumerate() {
         let decision = if natural.parent.is_some_and(|parent| decisions[parent].takes_all()) {
             Decision::Inside
@@ -276,40 +284,10 @@ struct Finder<'a> {
     dominators: &'a Dominators,
     /// Reference registers that are live at the end of each block, once somebody has asked; `None` in it is all.
     live_refs: Option<Option<Vec<RegSet>>>,
-    /// Where builders come from, once somebody has asked.
-    origins: Option<Vec<Origins>>,
-}
-
-/// Where what a reference register holds comes from, if it is a builder.
-#[derive(Clone, Debug, Default)]
-struct Origins {
-    /// The registers that it is moved from or to.
-    moves: Vec<u16>,
-    /// Where it is begun.
-    begun: Vec<u32>,
-    /// Whether it may come from somewhere else.
-    elsewhere: bool,
-}
-
-/// For each reference register of a body, where a builder in it comes from.
-fn origins(body: &Body) -> Vec<Origins> {
-    let mut origins = vec![Origins::default(); body.refs.len()];
-    for (at, inst) in (0..).zip(&body.code) {
-        body.for_each_reg(inst, |reg, def| {
-            if !def || reg.bank != Bank::Ref {
-                return;
-            }
-            match inst.op {
-                Op::Build => origins[usize::from(reg.index)].begun.push(at),
-                Op::PMov => {
-                    origins[usize::from(inst.a)].moves.push(inst.b);
-                    origins[usize::from(inst.b)].moves.push(inst.a);
-                }
-                _ => origins[usize::from(reg.index)].elsewhere = true,
-            }
-        });
-    }
-    origins
+    /// Which registers may hold one builder, once somebody has asked.
+    names: Option<BuilderNames>,
+    /// Whether control goes round anywhere in a way that is no loop, once somebody has asked.
+    goes_round_otherwise: Option<bool>,
 }
 
 /// What a loop does with builders.
@@ -327,10 +305,10 @@ struct Builders {
 
 /// An array that a loop changes in place.
 struct Changed {
+    /// The group of its names.
+    group: usize,
     /// The reference register that it goes by, which holds it where the loop begins.
     name: u16,
-    /// All that may hold it.
-    names: BTreeSet<u16>,
 }
 
 impl Finder<'_> {
@@ -496,19 +474,19 @@ impl Finder<'_> {
         targets.map(|&to| to as usize).filter(|to| found.blocks.binary_search(to).is_err()).collect()
     }
 
-    /// Reference registers that are live at the end of each block, unless finding them takes too long.
-    fn live_refs(&mut self, watch: &Watch<'_>) -> Result<Option<&[RegSet]>, TrapKind> {
+    /// Finds the reference registers that are live at the end of each block, unless that was done.
+    fn find_live_refs(&mut self, watch: &Watch<'_>) -> Result<(), TrapKind> {
         if self.live_refs.is_none() {
             let Facts { body, flow, .. } = self.facts;
             self.live_refs = Some(liveness::live_out(body, Bank::Ref, flow, watch)?);
         }
-        Ok(self.live_refs.as_ref().and_then(Option::as_deref))
+        Ok(())
     }
 
-    /// What a loop does with arrays that it changes in place, if it may be a region that does so. The elements of such
-    /// an array get slots of their own where the region begins, which takes time in proportion to their number: so the
-    /// array has to have been begun since a loop around was last entered, which took as much. And it is known of any
-    /// two registers whether they hold one builder.
+    /// The arrays that a loop changes in place, if it may be a region that does so. The elements of such an array get
+    /// slots of their own where the region begins, which takes time in proportion to their number: so the array has to
+    /// have been begun since the head of any loop around was passed, which took as much. And it is known of any two
+    /// registers whether they hold one builder.
     fn changed(
         &mut self,
         number: usize,
@@ -516,91 +494,87 @@ impl Finder<'_> {
         refs_before: &[u16],
         watch: &Watch<'_>,
     ) -> Result<Result<Vec<Changed>, Refusal>, TrapKind> {
+        if builders.changed.is_empty() && builders.moved.is_empty() {
+            return Ok(Ok(Vec::new()));
+        }
+        if let Some(&inst) = builders.changed.values().next()
+            && self.goes_round_otherwise(watch)?
+        {
+            return Ok(Err(Refusal::ChangedAround { inst }));
+        }
+        self.find_live_refs(watch)?;
+        let mut names = match self.names.take() {
+            Some(names) => names,
+            None => BuilderNames::of(self.facts.body, watch)?,
+        };
+        let found = self.changed_by_names(number, builders, (refs_before, &mut names), watch);
+        self.names = Some(names);
+        found
+    }
+
+    fn changed_by_names(
+        &self,
+        number: usize,
+        builders: &Builders,
+        (refs_before, names): (&[u16], &mut BuilderNames),
+        watch: &Watch<'_>,
+    ) -> Result<Result<Vec<Changed>, Refusal>, TrapKind> {
         let Facts { body, flow, .. } = self.facts;
-        let nest = self.nest;
         let mut all: Vec<Changed> = Vec::new();
-        let mut known = BTreeSet::new();
+        let live = self.live_refs.as_ref().and_then(Option::as_deref);
         for (&builder, &inst) in &builders.changed {
-            if known.contains(&builder) {
+            let group = names.group(builder);
+            if all.iter().any(|known| known.group == group) {
                 continue;
             }
-            let Some(names) = self.names(builder, watch)? else { return Ok(Err(Refusal::ChangedAround { inst })) };
+            let is_of_group = |register: &&u16| names.group(**register) == group;
             // Elements that are pushed have no slots yet.
-            if !names.is_disjoint(&builders.begun) || !names.is_disjoint(&builders.pushed) {
+            if builders.begun.iter().chain(&builders.pushed).any(|register| is_of_group(&register)) {
                 return Ok(Err(Refusal::ChangedWhereMade { inst }));
             }
-            if !names.is_disjoint(&known) || !self.is_one(&names, watch)? {
-                return Ok(Err(Refusal::BuilderCopied { inst }));
-            }
-            let Some(live) = self.live_refs(watch)? else { return Ok(Err(Refusal::ChangedAround { inst })) };
-            let parents = std::iter::successors(nest[number].parent, |&around| nest[around].parent);
-            for head in parents.map(|around| nest[around].head).chain([0]) {
+            let Some(live) = live else { return Ok(Err(Refusal::FunctionSize)) };
+            let Some(registers) = names.known(group) else { return Ok(Err(Refusal::ChangedAround { inst })) };
+            let parents = std::iter::successors(self.nest[number].parent, |&around| self.nest[around].parent);
+            for head in parents.map(|around| self.nest[around].head).chain([0]) {
                 let block = flow.blocks()[head];
-                watch.tick((block.end - block.start) as usize + body.refs.len() / 16)?;
+                watch.tick((block.end - block.start) as usize + body.refs.len() / 16 + registers.len())?;
                 let live = live_before(body, Bank::Ref, block, &live[head]);
-                if names.iter().any(|&name| live.contains(name)) {
+                if registers.iter().any(|&register| live.contains(register)) {
                     return Ok(Err(Refusal::ChangedAround { inst }));
                 }
             }
-            let Some(&name) = refs_before.iter().find(|name| names.contains(name)) else {
+            let name = refs_before.iter().find(is_of_group).copied();
+            let (Some(name), true) = (name, names.is_one(group, (body, flow, live), watch)?) else {
                 return Ok(Err(Refusal::BuilderCopied { inst }));
             };
-            known.extend(&names);
-            all.push(Changed { name, names });
+            all.push(Changed { group, name });
         }
         // Integers have no slots.
-        let is_known = |to: u16| known.contains(&to) || self.is_builder_of(to, ValueType::Int);
+        let is_known = |to: u16| {
+            let group = names.group(to);
+            all.iter().any(|known| known.group == group) || self.is_builder_of(to, ValueType::Int)
+        };
         match builders.moved.iter().find(|&(&to, _)| !is_known(to)) {
             Some((_, &inst)) => Ok(Err(Refusal::BuilderCopied { inst })),
             None => Ok(Ok(all)),
         }
     }
 
-    /// The registers that a builder in this one may have been in since it was begun, or may be in; none if it may come
-    /// from elsewhere.
-    fn names(&mut self, builder: u16, watch: &Watch<'_>) -> Result<Option<BTreeSet<u16>>, TrapKind> {
-        let body = self.facts.body;
-        if self.origins.is_none() {
-            watch.tick(body.code.len())?;
-            self.origins = Some(origins(body));
+    /// Whether control goes round anywhere in the function in a way that is no loop, which nobody would know to be
+    /// around one.
+    fn goes_round_otherwise(&mut self, watch: &Watch<'_>) -> Result<bool, TrapKind> {
+        if let Some(known) = self.goes_round_otherwise {
+            return Ok(known);
         }
-        let origins = self.origins.as_deref().expect("they were just found");
-        let mut names = BTreeSet::from([builder]);
-        let mut waiting = vec![builder];
-        while let Some(next) = waiting.pop() {
-            let Origins { moves, elsewhere, .. } = &origins[usize::from(next)];
-            watch.tick(1 + moves.len())?;
-            if *elsewhere {
-                return Ok(None);
-            }
-            waiting.extend(moves.iter().copied().filter(|&name| names.insert(name)));
-        }
-        Ok(Some(names))
-    }
-
-    /// Whether those of these registers that hold a builder which anyone reads hold the same one at any time: wherever one
-    /// is begun, nobody reads any more what the others hold.
-    fn is_one(&mut self, names: &BTreeSet<u16>, watch: &Watch<'_>) -> Result<bool, TrapKind> {
-        if names.len() == 1 {
-            return Ok(true);
-        }
-        let Facts { body, flow, .. } = self.facts;
-        let origins = self.origins.as_deref().expect("the names were found from them");
-        let begun: Vec<u32> = names.iter().flat_map(|&name| &origins[usize::from(name)].begun).copied().collect();
-        let Some(live) = self.live_refs(watch)? else { return Ok(false) };
-        for at in begun {
-            let number = flow.blocks().partition_point(|block| block.end <= at);
-            // Where control never comes nothing is begun.
-            let Some(block) = flow.blocks().get(number).filter(|block| block.start <= at) else { continue };
-            watch.tick((block.end - at) as usize + body.refs.len() / 16)?;
-            let behind = Block { start: at + 1, end: block.end };
-            let live = live_before(body, Bank::Ref, behind, &live[number]);
-            let builder = body.code[at as usize].a;
-            if names.iter().any(|&name| name != builder && live.contains(name)) {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+        let Facts { flow, .. } = self.facts;
+        watch.tick(flow.edge_count())?;
+        let mut blocks = 0..flow.blocks().len();
+        let found = blocks.any(|from| {
+            let mut after = flow.successors(from).iter().map(|&to| to as usize);
+            after.any(|to| self.dominators.is_irreducible(from, to))
+        });
+        self.goes_round_otherwise = Some(found);
+        Ok(found)
     }
 
     /// Whether the builders that a loop begins are nobody's before it and after it.
@@ -612,9 +586,9 @@ impl Finder<'_> {
         watch: &Watch<'_>,
     ) -> Result<bool, TrapKind> {
         let Facts { body, flow, .. } = self.facts;
-        let after = self.blocks_after(found);
-        let Some(live) = self.live_refs(watch)? else { return Ok(false) };
-        for to in after {
+        self.find_live_refs(watch)?;
+        let Some(Some(live)) = &self.live_refs else { return Ok(false) };
+        for to in self.blocks_after(found) {
             let block = flow.blocks()[to];
             watch.tick((block.end - block.start) as usize + body.refs.len() / 16)?;
             let live = live_before(body, Bank::Ref, block, &live[to]);
@@ -673,11 +647,18 @@ impl Finder<'_> {
             .collect();
         let of_reals = builders.begun.iter().filter(|&&builder| self.holds_reals(builder));
         let made = of_reals.map(|&builder| (builder, MadeArray { first: fresh(), len: fresh() })).collect();
-        let is_put = |of: &Changed| code().any(|inst| inst.op == Op::Put && of.names.contains(&inst.a));
-        let names = changed.iter().flat_map(|of| of.names.iter().map(|&name| (name, of.name))).collect();
+        let mentioned = builders.changed.keys().chain(builders.moved.keys());
+        let of_group = |group: usize| {
+            let names = self.names.as_ref();
+            mentioned.clone().copied().filter(move |&name| names.is_some_and(|names| names.group(name) == group))
+        };
+        let names: BTreeMap<u16, u16> =
+            changed.iter().flat_map(|of| of_group(of.group).map(|name| (name, of.name))).collect();
+        let is_put = |of: &Changed| code().any(|inst| inst.op == Op::Put && names.get(&inst.a) == Some(&of.name));
         let changed = changed.iter().map(|of| {
             let (before, first, len) = (fresh(), fresh(), fresh());
-            (of.name, ChangedArray { before, first, len, is_put: is_put(of) })
+            let registers = ChangedArray { before, first, len };
+            (of.name, ChangedBuilder { builder: of.name, registers, is_put: is_put(of) })
         });
         let changed = changed.collect();
         let numbered = found.blocks.iter().flat_map(|&block| {

@@ -10,7 +10,7 @@ use crate::bytecode::module::Body;
 use crate::derivation::graph::{Graph, Node, NodeId, bank_of};
 use crate::preparation::handed_on::{HandedOn, Index};
 use crate::preparation::liveness::RegSet;
-use crate::records::region::ChangedArray;
+use crate::records::region::ChangedBuilder;
 use std::collections::{BTreeMap, HashMap};
 
 /// Where a real comes from that a stretch doesn't compute.
@@ -96,7 +96,7 @@ pub(crate) struct Arrays {
     /// For builders that are begun, those of the array that it becomes, written where it is finished.
     pub(crate) made: BTreeMap<u16, MadeArray>,
     /// For builders that were begun before and whose elements are read or replaced, what is known of their elements.
-    pub(crate) changed: BTreeMap<u16, ChangedArray>,
+    pub(crate) changed: BTreeMap<u16, ChangedBuilder>,
     /// For each register that may hold one of these, the one that it goes by.
     pub(crate) names: BTreeMap<u16, u16>,
     /// For instructions that read real fields of objects, by their numbers, what is known of the field.

@@ -73,6 +73,8 @@ pub struct ChangedBuilder {
     pub builder: u16,
     /// What the region knows of it.
     pub registers: ChangedArray,
+    /// Whether an element is replaced.
+    pub is_put: bool,
 }
 
 /// The integer registers that tell of a builder's elements while they are changed: while a region runs, element `i` has
@@ -85,8 +87,6 @@ pub struct ChangedArray {
     pub first: u16,
     /// Holds how many elements there are.
     pub len: u16,
-    /// Whether an element is replaced.
-    pub is_put: bool,
 }
 
 /// A builder that the region appends reals to. When the region ends, these get consecutive slots.

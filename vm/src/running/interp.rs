@@ -1007,8 +1007,9 @@ macro_rules! define_execute {
                                 let cell = allocate!(site.header, chain::words_to_push(before, fields.size()));
                                 let from = Registers { reals, words, ints, refs };
                                 copy_registers::<RECORD>(&site.uses, from, Registers::in_object(cell, fields));
-                                if RECORD {
-                                    // What will be appended is not known yet.
+                                // What will be appended is not known yet.
+                                let known = heap::Fields { refs: fields.refs - 1, ..fields };
+                                if RECORD && is_active(cell, known) {
                                     heap::set_owner(cell, self.exec.tape.owner());
                                 }
                                 // The chain may have moved.
@@ -1029,7 +1030,12 @@ macro_rules! define_execute {
                                 if chain::is_finished(chain) {
                                     trap!(TrapKind::BuilderFinished);
                                 }
-                                *refs.add(dst.index()) = chain::finish(chain, *refs.add(tail.index()));
+                                let tail = *refs.add(tail.index());
+                                let first = chain::finish(chain, tail);
+                                if RECORD {
+                                    chain::settle(first, tail, self.exec.tape.owner());
+                                }
+                                *refs.add(dst.index()) = first;
                             }
                             Inst::NewDeep { .. }
                             | Inst::FieldPart { .. }

@@ -13,7 +13,7 @@ use crate::trap::{Limit, TrapKind};
 use crate::word::{Slot, Word};
 
 /// Which of the inputs and objects of a region are active, as a mask, when it begins. `input` is the word of the n-th
-/// input. Builders are told by other means.
+/// input. A builder has no owner: what it holds is told by [`ChangedBuilder`].
 ///
 /// # Safety
 /// `refs` is a frame that has the site's registers; the objects are complete or builders of reals.
@@ -82,9 +82,9 @@ pub(crate) unsafe fn builder_slots(builder: Ref, tape: &mut Tape) -> Result<Slot
             return Ok(Slot::NONE);
         }
         let len = *builder.add(LEN);
-        // The sweep adds what they hold in the end to the slots from before.
+        // They get words when the region ends, and the sweep adds what the slots hold in the end to those from before.
         tape.open_region.cost = tape.open_region.cost.wrapping_add(len);
-        tape.reserve_made_slots(len)
+        tape.reserve_changed_slots(len)
     }
 }
 
@@ -142,11 +142,16 @@ pub(crate) unsafe fn array_base(tape: &mut Tape, array: Ref) -> Result<i64, Limi
 pub(crate) unsafe fn field_slot(tape: &mut Tape, object: Ref, word: u32) -> Result<i64, Limit> {
     // SAFETY: promised by the caller.
     unsafe {
-        let (owner, slot) = (heap::owner_of(object), (*object.add(word as usize).cast::<Word>()).slot());
-        if owner == tape.owner() {
+        let owner = heap::owner_of(object);
+        // What nobody owns may have no words.
+        if owner.is_nobody() {
+            return Ok(0);
+        }
+        let slot = (*object.add(word as usize).cast::<Word>()).slot();
+        if owner == tape.owner() || slot.is_none() {
             return Ok(slot.index() as i64);
         }
-        if owner.is_nobody() || slot.is_none() || !tape.open_region.active {
+        if !tape.open_region.active {
             return Ok(0);
         }
         tape.foreign_base(ForeignArray { owner, first: slot, len: 1 })
@@ -229,11 +234,11 @@ pub(super) unsafe fn region_end(site: &RegionSite, tape: &mut Tape, frame: Regis
         for &(reg, output) in &site.outputs {
             *frame.words.add(usize::from(reg)) = word(output);
         }
-        for ChangedBuilder { builder, registers } in site.changed.iter().filter(|changed| changed.registers.is_put) {
+        for ChangedBuilder { builder, registers, .. } in site.changed.iter().filter(|changed| changed.is_put) {
             let first = *frame.ints.add(usize::from(registers.first));
             if first != 0 {
-                let builder = *frame.refs.add(usize::from(*builder));
-                set_words(builder, 0, (0, *builder.add(LEN) as usize), Slot(first as u32));
+                let (builder, len) = (*frame.refs.add(usize::from(*builder)), usize::from(registers.len));
+                set_words(builder, 0, (0, *frame.ints.add(len) as usize), Slot(first as u32));
             }
         }
     }

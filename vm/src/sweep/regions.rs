@@ -12,7 +12,7 @@ use crate::code::run_straight;
 use crate::native::{REGION_DONE, REGION_STOPPED, RegionFn, RegionRun};
 use crate::records::import::Import;
 use crate::records::region::{
-    BlockAdjoint, BuilderAdjoint, Edge, RegionCode, RegionTail, Trail, copy_bytes, is_copied,
+    BlockAdjoint, BuilderAdjoint, ChangedArray, Edge, RegionCode, RegionTail, Trail, copy_bytes, is_copied,
 };
 use crate::records::{Trailer, link, strip};
 use crate::trap::TrapKind;
@@ -304,21 +304,23 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Adds what the elements of a builder have in the end that the region has changed to what they had before.
+    /// Adds what elements of a builder have in the end that the region has changed to what they had before, from one
+    /// on. Returns where it goes on, if there are many.
     ///
     /// # Safety
     /// As [`Walk::begin`]; all blocks have run.
-    unsafe fn give_back(&self, task: &mut OpenTask<'_>) {
-        for changed in &self.code.changed {
-            // SAFETY: the frame has the registers, and they last.
-            let [before, first, len] = [changed.before, changed.first, changed.len]
-                .map(|register| unsafe { *self.ints.add(usize::from(register)) } as usize);
-            if before != 0 && first != 0 {
-                for n in 0..len {
-                    task.add(Slot((before + n) as u32), task.adjoints()[first + n]);
-                }
-            }
+    unsafe fn give_back(&self, task: &mut OpenTask<'_>, changed: &ChangedArray, next: usize) -> Option<usize> {
+        // SAFETY: the frame has the registers, and they last.
+        let [before, first, len] = [changed.before, changed.first, changed.len]
+            .map(|register| unsafe { *self.ints.add(usize::from(register)) } as usize);
+        if before == 0 || first == 0 {
+            return None;
         }
+        let end = len.min(next + BATCH as usize);
+        for n in next..end {
+            task.add(Slot((before + n) as u32), task.adjoints()[first + n]);
+        }
+        Some(end).filter(|&end| end < len)
     }
 
     /// Runs natively. Returns the block to go on with in the interpreter, if the region isn't done.
@@ -453,7 +455,13 @@ impl Sweep {
                 if !done_natively {
                     walk.end(frame);
                 }
-                walk.give_back(frame);
+                for changed in &code.changed {
+                    let mut next = 0;
+                    while let Some(after) = walk.give_back(frame, changed, next) {
+                        self.poll(run)?;
+                        next = after;
+                    }
+                }
                 start = walk.trail.start;
                 debug_assert_eq!(start, walk.trail.end, "all of the trail is read");
             }

@@ -4,7 +4,7 @@ use super::{ForeignArray, Tape};
 use crate::records::region::{FOREIGN_MAX, RegionSite, padding};
 use crate::records::{Kind, TRAILER_BYTES, Writer, strip};
 use crate::trap::Limit;
-use crate::word::Slot;
+use crate::word::{Slot, Word};
 use std::collections::HashMap;
 
 /// An array of another task of which a region may read little is imported as a whole if it has no more elements than
@@ -94,6 +94,13 @@ impl Tape {
         let made = &mut self.open_region.made_slots;
         *made = [if made[0].is_none() { first } else { made[0] }, first.offset(count as u32)];
         Ok(first)
+    }
+
+    /// Slots for elements that the open region is going to change, which are gone through when it ends. Returns the
+    /// first.
+    pub(crate) fn reserve_changed_slots(&mut self, count: u64) -> Result<Slot, Limit> {
+        self.slabs.ask_for_time(size_of::<Word>() * count as usize)?;
+        self.reserve_made_slots(count)
     }
 
     /// Room for so many bytes of the trail.

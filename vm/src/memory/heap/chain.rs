@@ -8,8 +8,9 @@
 //! What is written to a cell is younger than the cell. That needs no care: all references of what moves are followed,
 //! and a chain stays in the task that has begun it, so that its cells are above the task's floor.
 
-use super::object::{Fields, LARGE_WORDS, OBJECT_HEADER, OWNER, Ref, object_header};
+use super::object::{Fields, LARGE_WORDS, OBJECT_HEADER, OWNER, Ref, fields_of, object_header, owner_of, set_owner};
 use crate::bytecode::verify::limits::FIELDS_MAX;
+use crate::word::Owner;
 
 /// Words of a chain's object.
 pub const CHAIN_WORDS: usize = OBJECT_HEADER + 3;
@@ -113,6 +114,34 @@ pub(crate) unsafe fn finish(chain: Ref, tail: Ref) -> Ref {
         *chain.add(CHAIN_FIRST).cast::<Ref>() = std::ptr::null_mut();
         *chain.add(CHAIN_LAST).cast::<Ref>() = std::ptr::null_mut();
         first
+    }
+}
+
+/// Gives the cells of what a chain has become their owner, from the first one to its tail: all before one that has an
+/// owner have one, too. Until then each one tells of itself alone.
+///
+/// # Safety
+/// The tail is the last field of the last of some objects of which each is the last field of the one before.
+pub(crate) unsafe fn settle(first: Ref, tail: Ref, owner: Owner) {
+    // SAFETY: promised by the caller; the last field of an object is its last word.
+    unsafe {
+        let next = |cell: Ref| *cell.add(fields_of(*cell).size() - 1).cast::<Ref>();
+        let (mut owned, mut cell) = (std::ptr::null_mut(), first);
+        while cell != tail {
+            let after = next(cell);
+            if !owner_of(cell).is_nobody() || (after == tail && !owner_of(tail).is_nobody()) {
+                owned = cell;
+            }
+            cell = after;
+        }
+        let mut cell = first;
+        while !owned.is_null() {
+            set_owner(cell, owner);
+            if cell == owned {
+                break;
+            }
+            cell = next(cell);
+        }
     }
 }
 

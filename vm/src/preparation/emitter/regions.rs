@@ -6,7 +6,7 @@ use crate::code::{Inst, IntReg, Position, RealReg, RefReg, Site, SwitchSite};
 use crate::preparation::flow::{Block, leads_back};
 use crate::preparation::region_detection::Region;
 use crate::preparation::stretch::{FieldRead, loads_reference};
-use crate::records::region::{RegionPlan, RegionSite, SaveSite};
+use crate::records::region::{ChangedBuilder, RegionPlan, RegionSite, SaveSite};
 use std::collections::BTreeMap;
 
 /// A region with what recording it takes.
@@ -137,23 +137,22 @@ impl Emitter<'_> {
         let site = self.stream.regions.next();
         let begins = self.here();
         self.position[start as usize] = self.here();
-        for (&builder, array) in &region.arrays.changed {
-            self.push(start, Inst::BuilderPack { before: IntReg(array.before), builder: RefReg(builder) });
+        for changed in &plan.site.changed {
+            let (before, builder) = (IntReg(changed.registers.before), RefReg(changed.builder));
+            self.push(start, Inst::BuilderPack { before, builder });
         }
         self.push(start, Inst::RegionBegin { site });
         if let Some(push) = plan.site.push {
             self.push(start, Inst::Len { dst: IntReg(push.len_before), array: RefReg(push.builder) });
         }
         if records {
-            for (&builder, array) in &region.arrays.changed {
-                let (first, len) = (IntReg(array.first), IntReg(array.len));
-                self.push(
-                    start,
-                    match array.is_put {
-                        true => Inst::BuilderSlots { first, len, builder: RefReg(builder) },
-                        false => Inst::IMov { dst: first, src: IntReg(array.before) },
-                    },
-                );
+            for &ChangedBuilder { builder, registers, is_put } in region.arrays.changed.values() {
+                let [before, first, len] = [registers.before, registers.first, registers.len].map(IntReg);
+                let slots = match is_put {
+                    true => Inst::BuilderSlots { first, len, builder: RefReg(builder) },
+                    false => Inst::IMov { dst: first, src: before },
+                };
+                self.push(start, slots);
                 self.push(start, Inst::IMov { dst: IntReg(region.arrays.bases[&builder]), src: first });
             }
             let changed = &region.arrays.changed;

@@ -74,9 +74,10 @@ pub(super) fn write(
     }
     let home = |reg: &u16| homes.adjoints[reg];
     let layout = plan.site.layout;
-    let changed = region.arrays.changed.values().filter(|array| array.is_put).map(|array| {
-        let [before, first, len] = [array.before, array.first, array.len].map(|register| homes.ints[&register]);
-        ChangedArray { before, first, len, is_put: true }
+    let changed = region.arrays.changed.values().filter(|changed| changed.is_put).map(|changed| {
+        let ChangedArray { before, first, len } = changed.registers;
+        let [before, first, len] = [before, first, len].map(|register| homes.ints[&register]);
+        ChangedArray { before, first, len }
     });
     let exits = region.exits.iter().map(|&(from, _)| edge(region, plan, homes, Some(from), None)).collect();
     Some(RegionCode {

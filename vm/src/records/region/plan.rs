@@ -602,7 +602,7 @@ impl RegionPlan {
             outputs.push((reg, word));
         }
         let pushed = push.is_some_and(|push| push.mask != 0);
-        let makes = !made.is_empty() || changed.values().any(|array| array.is_put);
+        let makes = !made.is_empty() || changed.values().any(|changed| changed.is_put);
         let layout = RegionLayout { inputs: masks.inputs.len(), pushed, makes };
         let is_written =
             |register: u16| changed.contains_key(&register) || region.ref_flow.iter().any(|&(to, _)| to == register);
@@ -616,7 +616,7 @@ impl RegionPlan {
             outputs: outputs.into(),
             slots,
             push,
-            changed: changed.iter().map(|(&builder, &registers)| ChangedBuilder { builder, registers }).collect(),
+            changed: changed.values().copied().collect(),
             layout,
             code: Position::default()..Position::default(),
         };
@@ -639,6 +639,7 @@ impl RegionPlan {
                 plan.derive(region, (&flows, &adjoints), LoopInts { steps, counted }, &slot_registers, watch)?;
             return Ok(derived.map(|()| plan).ok_or(Refusal::SweepRegisters));
         }
+        plan.site.changed = Box::default();
         Ok(Ok(plan))
     }
 
@@ -653,8 +654,8 @@ impl RegionPlan {
     ) -> Result<Option<()>, TrapKind> {
         // What one block needs of a loop makes others step it back, which may need more.
         let mut wanted = Wanted::new(region, steps);
-        for array in region.arrays.changed.values().filter(|array| array.is_put) {
-            wanted.left[0].extend([array.before, array.first, array.len].map(Reg::int));
+        for ChangedBuilder { registers, .. } in region.arrays.changed.values().filter(|changed| changed.is_put) {
+            wanted.left[0].extend([registers.before, registers.first, registers.len].map(Reg::int));
         }
         counted.retain(|_, found| wanted.made_of(found, found.bound).is_some());
         let plans = loop {
