@@ -414,7 +414,7 @@ fn rows_of_two_matrices_are_not_made() {
     let text = "def f (u : Matrix Real) (v : Matrix Real) (i : Int) (j : Int) : Real = dot u[i, ..] v[j, ..]";
     let (u, v) = (matrix(&[[1.0, 2.0], [-3.0, 5.0]]), matrix(&[[7.0, 4.0]]));
     let args = [u.clone(), v.clone(), Value::Int(1), Value::Int(0)];
-    let gradient_of_both = vec![matrix(&[[0.0, 0.0], [7.0, 4.0]]), matrix(&[[-3.0, 5.0]])];
+    let gradient_of_both = [matrix(&[[0.0, 0.0], [7.0, 4.0]]), matrix(&[[-3.0, 5.0]])];
     let found = gradients(text, &args);
     assert_eq!((found.0, &found.1[..2]), (Value::Real(-1.0), &gradient_of_both[..]));
     let narrow = Value::Array([[1.0], [2.0]].map(|row| reals(&row)).into());
