@@ -161,6 +161,13 @@ impl Nest<'_> {
             8 if self.rng.u8(..3) == 0 => self.switch(depth),
             10..12 if self.makes && !self.making && depth < 3 => self.array(depth),
             12 if depth < 4 => self.search(),
+            13 if self.rng.u8(..3) == 0 => {
+                // Mostly it doesn't trap.
+                let (trap, on, i) = (self.label(), self.label(), self.int());
+                let at = if self.rng.u8(..12) == 0 { 3 } else { 12345 };
+                self.line(&format!("iconst i25, {at}\n ieq i9, i{i}, i25\n branch i9, l{trap}, l{on}"));
+                self.line(&format!("l{trap}:\n iadd i9, i9, i2\n trap m0\n l{on}:"));
+            }
             9 if self.rng.u8(..4) == 0 => {
                 let on = self.label();
                 self.condition();
@@ -490,7 +497,7 @@ fn source(rng: &mut Rng, rounds_max: usize) -> (String, usize) {
          pack p4 (p2, p3)\n variant_new p5, 0 ()\n variant_new p5, 1 (r2, p5)\n variant_new p6, 1 (r3, p5)
          {call}\n ret (r0)\n}}\n"
     );
-    let types = "type t0 = array real\n type t1 = array int\n type t2 = array t0\n type t3 = builder real\n
+    let types = "message m0 \"no more\"\ntype t0 = array real\n type t1 = array int\n type t2 = array t0\n type t3 = builder real\n
                  type t4 = builder t0\ntype t5 = builder int\ntype t6 = struct { real, int, real }\ntype t7 = array t6
                  type t8 = variant { Nil {}, Cons { real, t8 } }\n";
     (format!("{types}{nested}{main}"), rounds)

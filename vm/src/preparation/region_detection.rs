@@ -36,6 +36,8 @@ const REAL_OPS_MAX: usize = 512;
 /// at most four of them: two for a builder that it begins, two to tell where the array is that it reads, one for what
 /// its block copies before each register that it writes, four where it finishes a builder. Loops take their counters.
 const REGISTERS_MAX: usize = u16::MAX as usize - 6 * INSTRUCTIONS_MAX;
+/// A block that is taken for one that does nothing but to trap has fewer instructions besides.
+const TRAPPING_MAX: usize = 16;
 /// Loops nest to at most this depth in a region.
 const DEPTH_MAX: usize = 8;
 
@@ -93,6 +95,9 @@ pub(crate) struct Region {
     pub(crate) loops: Vec<RegionLoop>,
     /// The edges that lead out of it: a block by its number in the region, and where it leads to.
     pub(crate) exits: Vec<(usize, u32)>,
+    /// Where it leads to nothing but a trap. What it has recorded until then nobody asks for, so such edges are none
+    /// that lead out of it.
+    pub(crate) traps: BTreeSet<u32>,
     pub(crate) arrays: Arrays,
     /// The first integer register that nothing uses.
     pub(crate) free_int: u16,
@@ -373,10 +378,17 @@ impl Finder<'_> {
         if blocks.iter().map(|block| block.stretch.real_ops).sum::<usize>() > REAL_OPS_MAX {
             return Ok(Err(Refusal::RealOps { max: REAL_OPS_MAX }));
         }
-        let mut exits = Vec::new();
+        let (mut exits, mut traps) = (Vec::new(), BTreeSet::new());
         for (own, &block) in found.blocks.iter().enumerate() {
-            let outside = flow.successors(block).iter().filter(|&&to| place(to as usize).is_none());
-            exits.extend(outside.map(|&to| (own, flow.blocks()[to as usize].start)));
+            for to in flow.successors(block).iter().map(|&to| to as usize).filter(|&to| place(to).is_none()) {
+                let start = flow.blocks()[to].start;
+                watch.tick(1)?;
+                if self.only_traps(to) {
+                    traps.insert(start);
+                } else {
+                    exits.push((own, start));
+                }
+            }
         }
         if exits.is_empty() {
             return Ok(Err(Refusal::NoExit));
@@ -388,6 +400,7 @@ impl Finder<'_> {
             blocks,
             loops,
             exits,
+            traps,
             arrays,
             free_int,
             live_before: live_before(body, Bank::Real, flow.blocks()[found.head], &live[found.head]),
@@ -614,6 +627,13 @@ impl Finder<'_> {
         let blocks = self.facts.flow.blocks();
         let to = |start: u32| blocks.binary_search_by_key(&start, |block| block.start).ok().and_then(place);
         Some(RegionBranch { cond: inst.a, then: to(inst.low()), other: to(inst.high()) })
+    }
+
+    /// Whether a block does nothing but to compute integers, and traps.
+    fn only_traps(&self, block: usize) -> bool {
+        let Some((last, before)) = self.code(block).split_last() else { return false };
+        let computes = |inst: &Inst| inst.op == Op::IMov || inst.op == Op::IConst || inst.op.is_scalar();
+        matches!(last.op, Op::Trap | Op::TrapWith) && before.len() < TRAPPING_MAX && before.iter().all(computes)
     }
 
     fn code(&self, block: usize) -> &[Inst] {

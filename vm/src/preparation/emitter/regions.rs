@@ -1,6 +1,6 @@
 //! Writing a region into a recording stream: its blocks with what they save, and for its edges what is done there.
 
-use super::{Emitter, unresolved};
+use super::Emitter;
 use crate::bytecode::isa::{Bank, Op};
 use crate::code::{Inst, IntReg, Position, RealReg, RefReg, Site, SwitchSite};
 use crate::preparation::flow::{Block, leads_back};
@@ -35,6 +35,8 @@ enum Target {
     Block(usize),
     /// Out of the region, to an instruction of the bytecode.
     Out(u32),
+    /// To one from which on nothing happens but a trap.
+    Trap(u32),
 }
 
 /// What is done where control takes an edge.
@@ -67,6 +69,7 @@ impl Writing {
         let inside = match to {
             Target::Block(to) => Some(to),
             Target::Out(_) => None,
+            Target::Trap(_) => return EdgeCode { save: SaveSite::default(), begun: None },
         };
         // Of what happens inside of an idle loop the sweep knows nothing.
         let from = region.known_as(from);
@@ -86,7 +89,7 @@ impl Writing {
             Target::Out(start) => {
                 number(region.exits.iter().position(|&exit| exit == (from, start)), region.exits.len())
             }
-            Target::Block(_) => {
+            _ => {
                 let to = inside.expect("it is a block's");
                 let again = region.loop_at(to).filter(|&number| region.loops[number].blocks[from]);
                 let before = again.map_or(&region.blocks[to].before, |number| &region.loops[number].latches);
@@ -351,9 +354,9 @@ impl Emitter<'_> {
             }
             Target::Out(target) => {
                 self.push(origin, Inst::RegionEnd { site: writing.site });
-                self.unresolved.push(self.here());
-                self.push(origin, Inst::Jump { target: unresolved(target), cost });
+                self.jump(origin, target, cost);
             }
+            Target::Trap(target) => self.jump(origin, target, cost),
         }
     }
 }
@@ -366,5 +369,6 @@ fn counted(plan: &RegionPlan, number: usize) -> Option<u16> {
 /// What the start of a block of the bytecode is for a region.
 fn target_of(writing: &Writing, start: u32) -> Target {
     let block = writing.code.iter().position(|&(known, _)| known == start);
-    block.map_or(Target::Out(start), Target::Block)
+    let outside = if writing.region.traps.contains(&start) { Target::Trap(start) } else { Target::Out(start) };
+    block.map_or(outside, Target::Block)
 }
