@@ -240,6 +240,42 @@ mod tests {
     }
 
     #[test]
+    fn cells_before_one_with_an_owner_get_one() {
+        let mut heap = heap();
+        let task = Owner::of(std::ptr::without_provenance(64));
+        // Which of four cells have an owner when they are made, whether the tail has, and how many have in the end.
+        for (owned, is_tail_owned, expected) in [
+            (&[][..], false, 0),
+            (&[0], false, 1),
+            (&[2], false, 3),
+            (&[0, 3], false, 4),
+            (&[1], true, 4),
+            (&[], true, 4),
+        ] {
+            // SAFETY: they are cells of this heap, in chains that are not finished.
+            unsafe {
+                let tail = cell(&mut heap, CELL, CELL.size());
+                set_owner(tail, if is_tail_owned { task } else { Owner::NOBODY });
+                let mut chain = NULL;
+                for number in 0..4 {
+                    chain = push_number(&mut heap, chain, number);
+                    let last = *chain.add(CHAIN_LAST).cast::<Ref>();
+                    set_owner(last, if owned.contains(&number) { task } else { Owner::NOBODY });
+                }
+                let first = finish(chain, tail);
+                settle(first, tail, task);
+                let mut at = first;
+                for number in 0..4 {
+                    assert_eq!(!owner_of(at).is_nobody(), number < expected, "{owned:?}, {is_tail_owned}: {number}");
+                    at = *at.add(CELL.ref_at(0)).cast();
+                }
+                assert_eq!((at, !owner_of(tail).is_nobody()), (tail, is_tail_owned));
+                settle(tail, tail, task);
+            }
+        }
+    }
+
+    #[test]
     fn chains_move_between_pushes() {
         let mut heap = heap();
         // The chain by two names, a cell in the middle, and another chain, which nobody finishes.
