@@ -562,6 +562,14 @@ unsafe extern "C" fn next_trail(context: Context) -> u64 {
     status(worker, opened)
 }
 
+/// What the trail of the open region is told, or `i64::MIN` if the run has to stop.
+fn told(worker: &mut Worker, number: Result<i64, Limit>) -> i64 {
+    number.unwrap_or_else(|limit| {
+        stop(worker, limit.into());
+        i64::MIN
+    })
+}
+
 /// What an array, which has an owner, is called in the trail of the open region. `i64::MIN` if the run has to stop.
 ///
 /// # Safety
@@ -570,13 +578,8 @@ unsafe extern "C" fn foreign_base(context: Context, array: Ref) -> i64 {
     // SAFETY: **Context**.
     unsafe {
         let worker = &mut *context.cast::<Worker>();
-        match array_base(&mut worker.exec.tape, array) {
-            Ok(base) => base,
-            Err(limit) => {
-                stop(worker, limit.into());
-                i64::MIN
-            }
-        }
+        let base = array_base(&mut worker.exec.tape, array);
+        told(worker, base)
     }
 }
 
@@ -588,13 +591,8 @@ unsafe extern "C" fn field_slot(context: Context, object: Ref, word: u64) -> i64
     // SAFETY: **Context**.
     unsafe {
         let worker = &mut *context.cast::<Worker>();
-        match recording_regions::field_slot(&mut worker.exec.tape, object, word as u32) {
-            Ok(slot) => slot,
-            Err(limit) => {
-                stop(worker, limit.into());
-                i64::MIN
-            }
-        }
+        let slot = recording_regions::field_slot(&mut worker.exec.tape, object, word as u32);
+        told(worker, slot)
     }
 }
 
@@ -643,22 +641,17 @@ unsafe extern "C" fn region_finish(context: Context, builder: Ref, active: u64) 
     // SAFETY: **Context**.
     unsafe {
         let worker = &mut *context.cast::<Worker>();
-        match recording_regions::region_finish(builder, &mut worker.exec.tape, active != 0) {
-            Ok(first) => first.index() as i64,
-            Err(kind) => {
-                stop(worker, kind);
-                -1
-            }
-        }
+        let slot = recording_regions::region_finish(builder, &mut worker.exec.tape, active != 0);
+        first_slot(worker, slot)
     }
 }
 
 /// A first slot, or -1 if the run has to stop.
-fn first_slot(worker: &mut Worker, slot: Result<Slot, Limit>) -> i64 {
+fn first_slot(worker: &mut Worker, slot: Result<Slot, impl Into<TrapKind>>) -> i64 {
     match slot {
         Ok(first) => first.index() as i64,
-        Err(limit) => {
-            stop(worker, limit.into());
+        Err(kind) => {
+            stop(worker, kind.into());
             -1
         }
     }
@@ -701,13 +694,8 @@ unsafe extern "C" fn array_copy(context: Context, array: Ref) -> i64 {
     // SAFETY: **Context**.
     unsafe {
         let worker = &mut *context.cast::<Worker>();
-        match recording_regions::array_copy(&mut worker.exec.tape, array) {
-            Ok(cell) => cell,
-            Err(limit) => {
-                stop(worker, limit.into());
-                i64::MIN
-            }
-        }
+        let cell = recording_regions::array_copy(&mut worker.exec.tape, array);
+        told(worker, cell)
     }
 }
 

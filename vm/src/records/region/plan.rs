@@ -187,8 +187,6 @@ impl Masks {
                 break;
             }
         }
-        // What is changed has elements from before.
-        sources.extend(region.arrays.changed.keys());
         let refs: Vec<u16> = region.refs_before.iter().copied().filter(|reg| sources.contains(reg)).collect();
         if inputs.len() + refs.len() > MASK_BITS {
             return Ok(None);
