@@ -422,6 +422,30 @@ fn rows_of_two_matrices_are_not_made() {
 }
 
 #[test]
+fn a_row_is_not_made_to_be_read_together_with_an_array() {
+    for (row, made) in [
+        ("dot m[i, ..] x", 0),
+        ("dot x m[i, ..]", 0),
+        ("sum (zip_with (\\a b -> a * sin b) m[i, ..] x)", 0),
+        ("norm2 (x - m[i, ..])", 0),
+    ] {
+        let text = format!("def f (m : Matrix Real) (x : Array Real) (i : Int) : Real = {row}");
+        assert_eq!(built(&text), made, "{row}");
+    }
+    let matrix = |rows: &[[f64; 2]]| Value::Array(rows.iter().map(|row| reals(row)).collect());
+    let text = "def f (m : Matrix Real) (x : Array Real) (i : Int) : Real = dot m[i, ..] x";
+    let (m, x) = (matrix(&[[1.0, 2.0], [-3.0, 5.0]]), reals(&[7.0, 4.0]));
+    let found = gradients(text, &[m.clone(), x.clone(), Value::Int(1)]);
+    let gradient_of_both = [matrix(&[[0.0, 0.0], [7.0, 4.0]]), reals(&[-3.0, 5.0])];
+    assert_eq!((found.0, &found.1[..2]), (Value::Real(-1.0), &gradient_of_both[..]));
+    traps_with(text, &[m.clone(), reals(&[1.0]), Value::Int(1)], "lengths");
+    traps_with(text, &[m, reals(&[1.0]), Value::Int(2)], "index 2 is out of bounds of a dimension of 2");
+    // The array may be the matrix's own elements: then there is one row, whose places are read together.
+    let text = "def f (m : Matrix Real) : Real = loop s = 0.0 for i < rows m do s + dot m[i, ..] (elements m)";
+    assert_eq!(gradient(text, &[matrix(&[[3.0, -2.0]])]), (Value::Real(13.0), matrix(&[[6.0, -4.0]])));
+}
+
+#[test]
 fn elements_of_several_values_need_no_object() {
     let text = "def f (a : Array Real) : Real =
         loop s = 0.0 for (x, y) in [| (a[i], to_real i) for i < length a |] do s + x * y";

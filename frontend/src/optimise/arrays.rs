@@ -301,6 +301,11 @@ impl<'m> Moved<'m> {
                         let is_same_width = width == other_width || self.is_whole;
                         is_same_width && i == self.at && j == index && shift == 0
                     }
+                    // Both are below the width: what is in another row than the first one is behind all of that.
+                    (Index::InRow { at: i, .. }, Index::Shifted(j, 0))
+                    | (Index::Shifted(i, 0), Index::InRow { at: j, .. }) => {
+                        self.is_whole && i == self.at && j == index && shift == 0
+                    }
                     _ => false,
                 });
                 is_same_place || a.zip(b).is_some_and(|(a, b)| self.are_different(a, b))
