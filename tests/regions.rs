@@ -15,9 +15,9 @@ use support::{assemble, export_all, flatten, load};
 
 /// Writes a nest: statements on the registers r0 to r9, whose values are 0 at first or parameters, i0 to i7, where i2
 /// is 1, i4 is 7 and i6 and i7 are free, p0 (reals), p1 (integers), p2 (the row at hand), p3 (rows), p4 (a builder of
-/// those before the nest), p6, p8 and p9 (builders of reals, rows and integers), p7 (reals that it makes), p13 with p14
-/// and p15 (builders of eight reals), p16 (one of eight integers), q0 (an array of three structs), q1 (a list of two
-/// reals), q2 (a struct at hand) and q3 (a list at hand).
+/// those before the nest), p6 with p11, p8 and p9 (builders of reals, rows and integers), p7 (reals that it makes), p13
+/// with p14 and p15 (builders of eight reals), p16 (one of eight integers), q0 (an array of three structs), q1 (a list
+/// of two reals), q2 (a struct at hand) and q3 (a list at hand).
 struct Nest<'r> {
     rng: &'r mut Rng,
     text: String,
@@ -70,21 +70,35 @@ impl Nest<'_> {
             10 => format!("mov r{dst}, r{a}"),
             11 => format!("const r{dst}, {}", ["0.75", "-1.5", "0"][self.rng.usize(..3)]),
             12 => format!("to_real r{dst}, i{i}"),
-            13..16 => format!("iand i9, i{i}, i4\n elem r{dst}, p0, i9"),
-            16 => format!("iand i9, i{i}, i4\n elem r{dst}, p2, i9"),
-            17 => format!("iand i9, i{i}, i4\n elem r{dst}, p7, i9"),
-            18 => format!("iand i9, i{i}, i4\n ielem i{}, p1, i9", 6 + j % 2),
+            13..16 => format!("{}\n elem r{dst}, p0, i9", self.index((i, j))),
+            16 => format!("{}\n elem r{dst}, p2, i9", self.index((i, j))),
+            17 => format!("{}\n elem r{dst}, p7, i9", self.index((i, j))),
+            18 => format!("{}\n ielem i{}, p1, i9", self.index((i, j)), 6 + j % 2),
             _ => format!("{} i{}, i{i}, i{j}", ["iadd", "isub", "imul"][self.rng.usize(..3)], 6 + j % 2),
         };
         self.line(&line);
+    }
+
+    /// Leaves an index in i9, that of one of eight elements. What it is made of may have been computed in blocks before.
+    fn index(&mut self, (i, j): (u8, u8)) -> String {
+        let on = self.label();
+        let next = format!("jump l{on}\n l{on}:");
+        match self.rng.u8(..8) {
+            0 => format!("isub i25, i{i}, i2\n {next}\n iand i9, i25, i4"),
+            1 => format!("iadd i25, i{i}, i{j}\n iand i9, i25, i4\n {next}"),
+            2 => format!("iadd i25, i{i}, i{j}\n irem i25, i25, i4\n {next}\n iand i9, i25, i4"),
+            3 => format!("isub i25, i{i}, i{j}\n {next}\n irem i25, i25, i4\n iand i9, i25, i4"),
+            4 => format!("iand i25, i{i}, i4\n {next}\n imov i9, i25\n iadd i{}, i{i}, i{j}", 6 + j % 2),
+            _ => format!("iand i9, i{i}, i4"),
+        }
     }
 
     /// Reads or replaces elements of arrays that are changed in place, one of which goes by two names.
     fn change(&mut self, (dst, a, b): (u8, u8, u8), (i, j): (u8, u8)) {
         let [one, other] = [0, 0].map(|_| [13, 13, 14, 15][self.rng.usize(..4)]);
         let line = match self.rng.u8(..12) {
-            0..3 => format!("iand i9, i{i}, i4\n get r{dst}, p{one}, i9"),
-            3..5 => format!("iand i9, i{i}, i4\n put p{one}, i9, r{a}"),
+            0..3 => format!("{}\n get r{dst}, p{one}, i9", self.index((i, j))),
+            3..5 => format!("{}\n put p{one}, i9, r{a}", self.index((i, j))),
             5 => format!(
                 "iand i9, i{i}, i4\n get r{dst}, p{one}, i9\n fma r{dst}, r{a}, r{b}, r{dst}\n put p{one}, i9, r{dst}"
             ),
@@ -377,15 +391,23 @@ impl Nest<'_> {
                 }
             }
             kind => {
-                self.line("iconst i14, 9\n build p6, i14");
+                // It is begun in one register, and may go on in another one.
+                let (first, name) = [(6, 6), (6, 6), (6, 11), (11, 6), (11, 11)][self.rng.usize(..5)];
+                self.line(&format!("iconst i14, 9\n build p{first}, i14"));
+                let moves = first != name;
+                if moves {
+                    self.line(&format!("pmov p{name}, p{first}"));
+                }
+                // The first one may have another builder then.
+                let another = moves && self.rng.u8(..3) == 0;
+                if another {
+                    self.line(&format!("build p{first}, i14"));
+                }
+                let other = if self.rng.u8(..4) == 0 { first } else { name };
                 if kind == 4 {
-                    let copied = self.rng.u8(..6) == 0;
-                    if copied {
-                        self.line("pmov p11, p6");
-                    }
                     for n in 0..8 {
                         let a = self.real();
-                        self.line(&format!("push p{}, r{a}", if copied && n % 2 == 0 { 11 } else { 6 }));
+                        self.line(&format!("push p{}, r{a}", if n % 2 == 0 && !another { other } else { name }));
                     }
                 } else {
                     let (counter, body, a) = (15 + depth, self.label(), self.real());
@@ -397,11 +419,21 @@ impl Nest<'_> {
                         self.instruction();
                     }
                     self.making = false;
-                    self.line(&format!("push p6, r{a}\n iadd i{counter}, i{counter}, i2\n ile i9, i{counter}, i4"));
+                    let pushed = if another { name } else { other };
+                    self.line(&format!("push p{pushed}, r{a}"));
+                    if another {
+                        let b = self.real();
+                        self.line(&format!("push p{first}, r{b}"));
+                    }
+                    self.line(&format!("iadd i{counter}, i{counter}, i2\n ile i9, i{counter}, i4"));
                     self.line(&format!("branch i9, l{body}, l{on}\n l{on}:"));
                 }
-                let finish = ["finish p7, p6", "finish p2, p6"][self.rng.usize(..2)];
-                self.line(finish);
+                if another && kind != 4 {
+                    let to = [2, 12][self.rng.usize(..2)];
+                    self.line(&format!("finish p{to}, p{first}"));
+                }
+                let to = [7, 2][self.rng.usize(..2)];
+                self.line(&format!("finish p{to}, p{name}"));
                 if self.rng.u8(..3) == 0 {
                     let (a, b) = (self.real(), self.real());
                     let pushes = format!("push p6, r{a}\n push p6, r{b}\n ").repeat(4);

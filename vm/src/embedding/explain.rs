@@ -373,7 +373,7 @@ impl Loops<'_> {
     fn obstacles(&self, number: usize, refusal: Refusal) -> Obstacle {
         let held = match refusal {
             // What copies an array leaves it several names, too.
-            Refusal::Holds { .. } | Refusal::BuilderCopied { .. } => self.held(number),
+            Refusal::Holds { .. } | Refusal::BuilderUnknown { .. } => self.held(number),
             _ => Vec::new(),
         };
         let mut all = held.into_iter().map(|held| self.obstacle(held));

@@ -1,21 +1,28 @@
-//! Which registers may hold one builder, as far as a function tells.
+//! Which registers may hold one builder, and where, as far as a function tells.
 //!
-//! A builder is in the register where it was begun, and in those that it was moved to. What else is done with it than
-//! to move it, to finish it, and to append, read and replace elements may leave it anywhere: calls and choices between
-//! two of them do.
+//! A builder is in the register where it was begun, and in those that it was moved to. A register may hold several, one
+//! after the other, which have nothing to do with each other: what is linked are *webs*, a register from where it is
+//! written to where that is read last, and all such that meet (Muchnick 1997, "Advanced compiler design and
+//! implementation", section 16.3). What else is done with a builder than to move it, to finish it, and to append, read
+//! and replace elements may leave it anywhere: calls and choices between two of them do.
 
-use super::flow::{Block, FlowGraph};
-use super::liveness::RegSet;
+use super::flow::FlowGraph;
+use super::liveness::{self, RegSet};
 use super::loop_detection::live_before;
 use crate::bytecode::isa::{Bank, Op};
-use crate::bytecode::module::Body;
+use crate::bytecode::module::{Body, ModuleDef, TypeDef};
 use crate::running::meter::Watch;
 use crate::trap::TrapKind;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// Registers between which builders are moved.
-#[derive(Debug, Default)]
+/// Above so many builders that are alive where blocks begin, nothing is known of a function.
+const ALIVE_MAX: usize = 1 << 20;
+
+/// Webs between which builders are moved, by its number.
+pub(super) type GroupId = u32;
+
+#[derive(Clone, Debug, Default)]
 struct Group {
-    names: Vec<u16>,
     /// Where one is begun.
     begun: Vec<u32>,
     /// Whether one may come from somewhere else, or go there.
@@ -24,101 +31,210 @@ struct Group {
     is_one: Option<bool>,
 }
 
-/// The groups of a function's reference registers.
+/// A register that an instruction names.
+#[derive(Clone, Copy, Debug)]
+struct Mention {
+    inst: u32,
+    register: u16,
+    group: GroupId,
+}
+
+/// The groups of a function's builders.
 #[derive(Debug)]
 pub(super) struct BuilderNames {
-    /// For each register the number of its group.
-    group: Vec<u16>,
+    /// For each block, where what is alive when it begins is in `alive`. One more entry ends the last.
+    starts: Vec<usize>,
+    /// Registers that hold a builder which anyone reads, in order.
+    alive: Vec<(u16, GroupId)>,
+    /// In the order of the code; what an instruction reads comes before what it writes.
+    mentions: Vec<Mention>,
     groups: Vec<Group>,
 }
 
 impl BuilderNames {
-    /// Takes time in proportion to the function.
+    /// `live` are the reference registers that are live at the ends of blocks. `None` if it is too much. Takes time in
+    /// proportion to the function and to the builders that are alive where its blocks begin and end.
     ///
     /// # Errors
     /// What the watch says.
-    pub(super) fn of(body: &Body, watch: &Watch<'_>) -> Result<BuilderNames, TrapKind> {
-        watch.tick(2 * body.code.len() + body.refs.len())?;
-        let mut near: Vec<u16> = (0..body.refs.len()).map(|register| register as u16).collect();
-        for inst in body.code.iter().filter(|inst| inst.op == Op::PMov) {
-            let [a, b] = [inst.a, inst.b].map(|register| first_of(&mut near, register));
-            near[usize::from(a.max(b))] = a.min(b);
-        }
-        let group: Vec<u16> = (0..near.len()).map(|register| first_of(&mut near, register as u16)).collect();
-        let mut groups: Vec<Group> = group.iter().map(|_| Group::default()).collect();
-        for (name, &number) in group.iter().enumerate() {
-            groups[usize::from(number)].names.push(name as u16);
-        }
-        for (at, inst) in (0..).zip(&body.code) {
-            let stays = match inst.op {
-                Op::Build => {
-                    groups[usize::from(group[usize::from(inst.a)])].begun.push(at);
-                    true
-                }
-                Op::PMov | Op::Finish | Op::Push | Op::IPush | Op::PPush | Op::Extend | Op::Len => true,
-                Op::Get | Op::IGet | Op::PGet | Op::Put | Op::IPut | Op::PPut => true,
-                _ => false,
-            };
-            if !stays {
-                body.for_each_reg(inst, |reg, _| {
-                    if reg.bank == Bank::Ref {
-                        groups[usize::from(group[usize::from(reg.index)])].is_elsewhere = true;
-                    }
-                });
+    pub(super) fn of(
+        module: &ModuleDef,
+        (body, flow, live): (&Body, &FlowGraph, &[RegSet]),
+        watch: &Watch<'_>,
+    ) -> Result<Option<BuilderNames>, TrapKind> {
+        let is_builder =
+            |register: u16| matches!(module.types[body.refs[usize::from(register)].index()], TypeDef::Builder(_));
+        let builders: Vec<u16> = (0..body.refs.len() as u16).filter(|&register| is_builder(register)).collect();
+        let mut webs = Webs::default();
+        let (mut starts, mut alive) = (vec![0], Vec::new());
+        for (&block, live) in flow.blocks().iter().zip(live) {
+            watch.tick((block.end - block.start) as usize + body.refs.len() / 16 + builders.len())?;
+            let live = live_before(body, Bank::Ref, block, live);
+            alive.extend(builders.iter().filter(|&&builder| live.contains(builder)).map(|&it| (it, webs.add())));
+            starts.push(alive.len());
+            if alive.len() > ALIVE_MAX {
+                return Ok(None);
             }
         }
-        Ok(BuilderNames { group, groups })
+        let (mut mentions, mut begun, mut elsewhere) = (Vec::new(), Vec::new(), Vec::new());
+        for (number, block) in flow.blocks().iter().enumerate() {
+            let mut held: BTreeMap<u16, u32> = alive[starts[number]..starts[number + 1]].iter().copied().collect();
+            watch.tick(4 * held.len() + (block.end - block.start) as usize)?;
+            for at in block.start..block.end {
+                let inst = &body.code[at as usize];
+                let first = mentions.len();
+                for defines in [false, true] {
+                    body.for_each_reg(inst, |reg, def| {
+                        if def == defines && reg.bank == Bank::Ref && is_builder(reg.index) {
+                            let web = match held.get(&reg.index) {
+                                Some(&web) if !def => web,
+                                _ => webs.add(),
+                            };
+                            held.insert(reg.index, web);
+                            mentions.push(Mention { inst: at, register: reg.index, group: web });
+                        }
+                    });
+                }
+                match (inst.op, &mentions[first..]) {
+                    (Op::PMov, &[from, to]) => webs.link(from.group, to.group),
+                    (Op::Build, &[of]) => begun.push((of.group, at)),
+                    (op, all) if !stays(op) => elsewhere.extend(all.iter().map(|mention| mention.group)),
+                    _ => {}
+                }
+            }
+            for &to in flow.successors(number) {
+                let alive = &alive[starts[to as usize]..starts[to as usize + 1]];
+                watch.tick(4 * alive.len())?;
+                let met = alive.iter().filter_map(|&(register, web)| Some((web, *held.get(&register)?)));
+                met.for_each(|(web, held)| webs.link(web, held));
+            }
+        }
+        let number = webs.groups();
+        alive.iter_mut().for_each(|(_, web)| *web = number[*web as usize]);
+        mentions.iter_mut().for_each(|mention| mention.group = number[mention.group as usize]);
+        let mut groups = vec![Group::default(); number.iter().max().map_or(0, |&last| last as usize + 1)];
+        begun.into_iter().for_each(|(web, at)| groups[number[web as usize] as usize].begun.push(at));
+        elsewhere.into_iter().for_each(|web| groups[number[web as usize] as usize].is_elsewhere = true);
+        Ok(Some(BuilderNames { starts, alive, mentions, groups }))
     }
 
-    /// The number of the group that a register is of: what is in another one's is another builder, if it is known of
-    /// this one's where they are.
-    pub(super) fn group(&self, register: u16) -> usize {
-        usize::from(self.group[usize::from(register)])
+    /// The group of the builder in a register that an instruction names.
+    pub(super) fn group(&self, inst: u32, register: u16) -> GroupId {
+        let first = self.mentions.partition_point(|mention| mention.inst < inst);
+        let mut all = self.mentions[first..].iter().take_while(|mention| mention.inst == inst);
+        all.find(|mention| mention.register == register).expect("it holds a builder").group
     }
 
-    /// The registers of a group, if it is known of its builders where they are.
-    pub(super) fn known(&self, group: usize) -> Option<&[u16]> {
-        Some(&*self.groups[group].names).filter(|_| !self.groups[group].is_elsewhere)
+    /// Whether it is known of the builders of a group where they are.
+    pub(super) fn is_known(&self, group: GroupId) -> bool {
+        !self.groups[group as usize].is_elsewhere
     }
 
-    /// Whether those registers of a group that hold a builder which anyone reads hold the same one at any time:
-    /// wherever one is begun, nobody reads any more what the others hold. `live` are the reference registers that are
-    /// live at the ends of blocks.
+    /// The registers that hold builders which anyone reads when a block begins, with their groups.
+    pub(super) fn alive(&self, block: usize) -> &[(u16, GroupId)] {
+        &self.alive[self.starts[block]..self.starts[block + 1]]
+    }
+
+    /// Whether those registers that hold a builder of a group which anyone reads hold the same one at any time.
     ///
     /// # Errors
     /// What the watch says.
     pub(super) fn is_one(
         &mut self,
-        group: usize,
+        group: GroupId,
+        known: (&Body, &FlowGraph, &[RegSet]),
+        watch: &Watch<'_>,
+    ) -> Result<bool, TrapKind> {
+        if let Some(known) = self.groups[group as usize].is_one {
+            return Ok(known);
+        }
+        let begun = std::mem::take(&mut self.groups[group as usize].begun);
+        let is_one = self.are_one(&[group].into(), &begun, known, watch)?;
+        self.groups[group as usize] = Group { begun, is_one: Some(is_one), ..self.groups[group as usize] };
+        Ok(is_one)
+    }
+
+    /// The same of several groups: wherever one of these is begun, nobody reads any more what other registers hold of
+    /// them.
+    ///
+    /// # Errors
+    /// What the watch says.
+    pub(super) fn are_one(
+        &self,
+        groups: &BTreeSet<GroupId>,
+        begun: &[u32],
         (body, flow, live): (&Body, &FlowGraph, &[RegSet]),
         watch: &Watch<'_>,
     ) -> Result<bool, TrapKind> {
-        let Group { names, begun, is_one, .. } = &mut self.groups[group];
-        if let Some(known) = *is_one {
-            return Ok(known);
-        }
-        let mut found = true;
-        for &at in begun.iter().filter(|_| names.len() > 1) {
+        for &at in begun {
             let number = flow.blocks().partition_point(|block| block.end <= at);
-            // Where control never comes nothing is begun.
-            let Some(block) = flow.blocks().get(number).filter(|block| block.start <= at) else { continue };
-            watch.tick((block.end - at) as usize + body.refs.len() / 16 + names.len())?;
-            let behind = Block { start: at + 1, end: block.end };
-            let live = live_before(body, Bank::Ref, behind, &live[number]);
-            let builder = body.code[at as usize].a;
-            found &= !names.iter().any(|&name| name != builder && live.contains(name));
+            let block = flow.blocks()[number];
+            watch.tick((block.end - block.start) as usize + body.refs.len() / 16 + self.alive(number).len())?;
+            let mut live = live[number].clone();
+            let behind = &body.code[at as usize + 1..block.end as usize];
+            behind.iter().rev().for_each(|inst| liveness::step_back(body, Bank::Ref, inst, &mut live));
+            let mut held: BTreeMap<u16, GroupId> = self.alive(number).iter().copied().collect();
+            let first = self.mentions.partition_point(|mention| mention.inst < block.start);
+            let before = self.mentions[first..].iter().take_while(|mention| mention.inst <= at);
+            held.extend(before.map(|mention| (mention.register, mention.group)));
+            held.remove(&body.code[at as usize].a);
+            if held.iter().any(|(&register, group)| groups.contains(group) && live.contains(register)) {
+                return Ok(false);
+            }
         }
-        *is_one = Some(found);
-        Ok(found)
+        Ok(true)
     }
 }
 
-/// The register that stands for all that one is linked to. The way there becomes shorter.
-fn first_of(near: &mut [u16], register: u16) -> u16 {
-    let mut at = usize::from(register);
-    while usize::from(near[at]) != at {
-        near[at] = near[usize::from(near[at])];
-        at = usize::from(near[at]);
+/// Whether an instruction leaves a builder where it is known to be.
+fn stays(op: Op) -> bool {
+    match op {
+        Op::Build | Op::PMov | Op::Finish | Op::Push | Op::IPush | Op::PPush | Op::Extend | Op::Len => true,
+        Op::Get | Op::IGet | Op::PGet | Op::Put | Op::IPut | Op::PPut => true,
+        _ => false,
     }
-    at as u16
+}
+
+/// Webs, and which ones belong together.
+#[derive(Default)]
+struct Webs {
+    /// For each web one that it is linked to, with a lower number, or itself.
+    near: Vec<u32>,
+}
+
+impl Webs {
+    fn add(&mut self) -> u32 {
+        self.near.push(self.near.len() as u32);
+        self.near.len() as u32 - 1
+    }
+
+    fn link(&mut self, a: u32, b: u32) {
+        let [a, b] = [a, b].map(|web| self.first_of(web));
+        self.near[a.max(b) as usize] = a.min(b);
+    }
+
+    /// The web that stands for all that one is linked to. The way there becomes shorter.
+    fn first_of(&mut self, web: u32) -> u32 {
+        let mut at = web as usize;
+        while self.near[at] as usize != at {
+            self.near[at] = self.near[self.near[at] as usize];
+            at = self.near[at] as usize;
+        }
+        at as u32
+    }
+
+    /// For each web the number of its group. Groups are numbered from 0.
+    fn groups(mut self) -> Vec<GroupId> {
+        let (mut number, mut count) = (vec![0; self.near.len()], 0);
+        for web in 0..self.near.len() as u32 {
+            let first = self.first_of(web);
+            if first == web {
+                number[web as usize] = count;
+                count += 1;
+            } else {
+                number[web as usize] = number[first as usize];
+            }
+        }
+        number
+    }
 }

@@ -25,8 +25,8 @@ pub enum Refusal {
         /// Whether it makes an object that has a shape, such as a matrix.
         of_shape: bool,
     },
-    /// An array under construction goes by several names, one of which this instruction makes.
-    BuilderCopied {
+    /// Which of several arrays under construction this instruction is about can't be told.
+    BuilderUnknown {
         /// It.
         inst: u32,
     },
@@ -114,7 +114,7 @@ impl Refusal {
     pub fn inst(&self) -> Option<u32> {
         match *self {
             Refusal::Holds { inst, .. }
-            | Refusal::BuilderCopied { inst }
+            | Refusal::BuilderUnknown { inst }
             | Refusal::ChangedWhereMade { inst }
             | Refusal::ChangedAround { inst }
             | Refusal::ElementBehindFinish { inst } => Some(inst),
@@ -149,7 +149,7 @@ impl fmt::Display for Refusal {
                 Op::Reserve => write!(f, "it makes an array whose length isn't known when it begins"),
                 op => write!(f, "it holds the instruction `{}`", op.info().mnemonic),
             },
-            Refusal::BuilderCopied { .. } => write!(f, "several loops or branches in it make one array"),
+            Refusal::BuilderUnknown { .. } => write!(f, "which of several arrays it makes can't be told"),
             Refusal::Builders => write!(f, "it appends to several arrays that are begun before it"),
             Refusal::BuilderFromOutside => write!(f, "it finishes an array that is begun before it"),
             Refusal::BuilderInUse => write!(f, "an array that it begins is under construction before it or after it"),

@@ -11,7 +11,7 @@
 //!
 //! Which loops qualify depends on the code alone, because the order of sums in the sweep follows from it.
 
-use super::builder_names::BuilderNames;
+use super::builder_names::{BuilderNames, GroupId};
 use super::flow::{FlowGraph, Predecessors};
 use super::handed_on::HandedOn;
 use super::liveness::{self, RegSet};
@@ -289,31 +289,39 @@ struct Finder<'a> {
     dominators: &'a Dominators,
     /// Reference registers that are live at the end of each block, once somebody has asked; `None` in it is all.
     live_refs: Option<Option<Vec<RegSet>>>,
-    /// Which registers may hold one builder, once somebody has asked.
-    names: Option<BuilderNames>,
+    /// Which registers may hold one builder, once somebody has asked; `None` in it is that nobody knows.
+    names: Option<Option<BuilderNames>>,
     /// Whether control goes round anywhere in a way that is no loop, once somebody has asked.
     goes_round_otherwise: Option<bool>,
+}
+
+/// What a loop does with the builders of a group.
+#[derive(Debug, Default)]
+struct Uses {
+    /// The registers that hold one where instructions of the loop name it.
+    registers: BTreeSet<u16>,
+    of_reals: bool,
+    /// Where one is begun.
+    begun: Vec<u32>,
+    is_pushed: bool,
+    is_finished: bool,
+    /// The first instruction that gives one another name.
+    moved: Option<u32>,
+    /// The first instruction that reads or replaces a real of one.
+    changed: Option<u32>,
+    is_put: bool,
 }
 
 /// What a loop does with builders.
 #[derive(Debug, Default)]
 struct Builders {
-    begun: BTreeSet<u16>,
-    /// Those of reals to which it pushes.
-    pushed: BTreeSet<u16>,
-    finished: BTreeSet<u16>,
-    /// Those of reals whose elements it reads or replaces, each with the first instruction that does so.
-    changed: BTreeMap<u16, u32>,
-    /// Those that get another name, by that one, each with the first instruction that gives it.
-    moved: BTreeMap<u16, u32>,
-}
-
-/// An array that a loop changes in place.
-struct Changed {
-    /// The group of its names.
-    group: usize,
-    /// The reference register that it goes by, which holds it where the loop begins.
-    name: u16,
+    /// By their groups; by their registers if it does nothing but to append.
+    uses: BTreeMap<GroupId, Uses>,
+    /// The reference register that those of reals go by. It holds the builder where the loop begins and ends, if that
+    /// was begun before.
+    names: BTreeMap<GroupId, u16>,
+    /// The instructions that deal with builders, each with the group.
+    insts: BTreeMap<u32, GroupId>,
 }
 
 impl Finder<'_> {
@@ -324,7 +332,7 @@ impl Finder<'_> {
         if found.blocks.len() > BLOCKS_MAX {
             return Ok(Err(Refusal::Blocks { max: BLOCKS_MAX }));
         }
-        let builders = match self.builders(found, watch)? {
+        let mut builders = match self.builders(found, watch)? {
             Ok(builders) => builders,
             Err(refusal) => return Ok(Err(refusal)),
         };
@@ -336,14 +344,10 @@ impl Finder<'_> {
         }
         watch.tick(INSTRUCTIONS_MAX + found.blocks.len() * (1 + body.reals as usize / 16))?;
         let refs_before = self.refs_before(found);
-        let changed = match self.changed(number, &builders, &refs_before, watch)? {
-            Ok(changed) => changed,
-            Err(refusal) => return Ok(Err(refusal)),
-        };
-        if !builders.begun.is_empty() && !self.stay_inside(found, &builders, &refs_before, watch)? {
-            return Ok(Err(Refusal::BuilderInUse));
+        if let Err(refusal) = self.name(number, &mut builders, &refs_before, watch)? {
+            return Ok(Err(refusal));
         }
-        let arrays = self.arrays(found, &builders, &changed);
+        let arrays = self.arrays(found, &builders);
         let free_int = (body.ints as usize + arrays.registers()) as u16;
         let place = |block: usize| found.blocks.binary_search(&block).ok();
         let Some(loops) = self.loops(number, &place) else { return Ok(Err(Refusal::Depth { max: DEPTH_MAX })) };
@@ -406,7 +410,7 @@ impl Finder<'_> {
             live_before: live_before(body, Bank::Real, flow.blocks()[found.head], &live[found.head]),
             refs_before,
             live_after: Vec::new(),
-            ref_flow: self.ref_flow(found),
+            ref_flow: self.ref_flow(found, &builders),
         };
         for number in 0..region.loops.len() {
             let inside = region.blocks.iter().zip(&region.loops[number].blocks).filter(|(_, inside)| **inside);
@@ -421,15 +425,17 @@ impl Finder<'_> {
         let written = region.loops[0].writes.iter().filter(|reg| reg.bank == Bank::Real).map(|reg| reg.index);
         region.live_after = written.filter(|&reg| after.iter().any(|live| live.contains(reg))).collect();
         let pushes = region.blocks.iter().any(|block| !block.stretch.pushes.is_empty());
-        let makes = pushes || !builders.finished.is_empty();
+        let makes = pushes || builders.uses.values().any(|uses| uses.is_finished);
         Ok(if makes || !region.live_after.is_empty() { Ok(region) } else { Err(Refusal::NothingRead) })
     }
 
     /// What a loop does with builders, or what it holds that a region doesn't.
-    fn builders(&self, found: &Natural, watch: &Watch<'_>) -> Result<Result<Builders, Refusal>, TrapKind> {
+    fn builders(&mut self, found: &Natural, watch: &Watch<'_>) -> Result<Result<Builders, Refusal>, TrapKind> {
         let Facts { module, body, flow, .. } = self.facts;
         let mut instructions = 0;
-        let mut builders = Builders::default();
+        // With the register of the builder.
+        let mut insts: Vec<(u32, u16)> = Vec::new();
+        let mut only_appends = true;
         for &block in &found.blocks {
             let block = flow.blocks()[block];
             instructions += body.computing(block.start..block.end);
@@ -438,30 +444,55 @@ impl Finder<'_> {
             }
             for (at, inst) in (block.start..).zip(&body.code[block.start as usize..block.end as usize]) {
                 watch.tick(1)?;
-                match inst.op {
-                    // Under another name something could be pushed that nobody knows of here.
-                    Op::PSelect if self.is_builder(inst.a) => return Ok(Err(Refusal::BuilderCopied { inst: at })),
-                    Op::PMov if self.is_builder(inst.a) => _ = builders.moved.entry(inst.a).or_insert(at),
-                    Op::Build => _ = builders.begun.insert(inst.a),
-                    Op::Push => _ = builders.pushed.insert(inst.a),
-                    Op::Finish => _ = builders.finished.insert(inst.b),
-                    Op::Get => _ = builders.changed.entry(inst.b).or_insert(at),
-                    Op::Put => _ = builders.changed.entry(inst.a).or_insert(at),
-                    op if may_hold(op) => {}
+                let builder = match inst.op {
+                    // One of two builders, of which nobody knows here.
+                    Op::PSelect if self.is_builder(inst.a) => return Ok(Err(Refusal::BuilderUnknown { inst: at })),
+                    Op::PMov if self.is_builder(inst.a) => inst.a,
+                    Op::Build | Op::Push | Op::IPush | Op::PPush | Op::Put | Op::IPut => inst.a,
+                    Op::Finish | Op::Get | Op::IGet => inst.b,
+                    op if may_hold(op) => continue,
                     _ => return Ok(Err(Refusal::holds(module, body, at))),
-                }
+                };
+                only_appends &= matches!(inst.op, Op::Push | Op::IPush | Op::PPush);
+                insts.push((at, builder));
             }
         }
-        // Those of two registers could be one.
-        let refusal = if builders.pushed.difference(&builders.begun).count() > 1 {
-            Refusal::Builders
-        } else if !builders.finished.is_subset(&builders.begun) {
-            Refusal::BuilderFromOutside
+        if !only_appends && !self.find_names(watch)? {
+            return Ok(Err(Refusal::FunctionSize));
+        }
+        let mut builders = Builders::default();
+        for (at, builder) in insts {
+            let names = self.names.as_ref().and_then(Option::as_ref).filter(|_| !only_appends);
+            let group = names.map_or(GroupId::from(builder), |names| names.group(at, builder));
+            builders.insts.insert(at, group);
+            let uses = builders.uses.entry(group).or_default();
+            uses.registers.insert(builder);
+            uses.of_reals = self.is_builder_of_reals(builder);
+            let inst = body.code[at as usize];
+            match inst.op {
+                Op::PMov => {
+                    uses.registers.insert(inst.b);
+                    uses.moved = uses.moved.or(Some(at));
+                }
+                Op::Build => uses.begun.push(at),
+                Op::Push => uses.is_pushed = true,
+                Op::Finish => uses.is_finished = true,
+                Op::Get | Op::Put => {
+                    uses.changed = uses.changed.or(Some(at));
+                    uses.is_put |= inst.op == Op::Put;
+                }
+                _ => {}
+            }
+        }
+        let from_before = || builders.uses.values().filter(|uses| uses.begun.is_empty());
+        Ok(if from_before().filter(|uses| uses.is_pushed).count() > 1 {
+            // Those of two registers could be one.
+            Err(Refusal::Builders)
+        } else if from_before().any(|uses| uses.is_finished) {
+            Err(Refusal::BuilderFromOutside)
         } else {
-            return Ok(Ok(builders));
-        };
-        let copied = builders.moved.values().next();
-        Ok(Err(copied.map_or(refusal, |&inst| Refusal::BuilderCopied { inst })))
+            Ok(builders)
+        })
     }
 
     fn is_builder(&self, reference: u16) -> bool {
@@ -469,9 +500,9 @@ impl Finder<'_> {
         matches!(module.types[body.refs[usize::from(reference)].index()], TypeDef::Builder(_))
     }
 
-    fn is_builder_of(&self, reference: u16, elements: ValueType) -> bool {
+    fn is_builder_of_reals(&self, reference: u16) -> bool {
         let Facts { body, module, .. } = self.facts;
-        module.types[body.refs[usize::from(reference)].index()] == TypeDef::Builder(elements)
+        module.types[body.refs[usize::from(reference)].index()] == TypeDef::Builder(ValueType::Real)
     }
 
     /// Whether what a register holds is an array of reals, or becomes one.
@@ -496,81 +527,125 @@ impl Finder<'_> {
         Ok(())
     }
 
-    /// The arrays that a loop changes in place, if it may be a region that does so. The elements of such an array get
-    /// slots of their own where the region begins, which takes time in proportion to their number: so the array has to
-    /// have been begun since the head of any loop around was passed, which took as much. And it is known of any two
-    /// registers whether they hold one builder.
-    fn changed(
+    /// Finds which registers may hold one builder, unless that was done. Says whether it is known.
+    fn find_names(&mut self, watch: &Watch<'_>) -> Result<bool, TrapKind> {
+        self.find_live_refs(watch)?;
+        let Facts { module, body, flow, .. } = self.facts;
+        if self.names.is_none() {
+            self.names = Some(match &self.live_refs {
+                Some(Some(live)) => BuilderNames::of(module, (body, flow, live), watch)?,
+                _ => None,
+            });
+        }
+        Ok(self.names.as_ref().is_some_and(Option::is_some))
+    }
+
+    /// Gives names to the builders of reals of a loop, if it may be a region that does with them what it does.
+    ///
+    /// The elements of an array that is changed in place get slots of their own where the region begins, which takes
+    /// time in proportion to their number: so the array has to have been begun since the head of any loop around was
+    /// passed, which took as much. What the loop begins is nobody's before it and after it.
+    fn name(
         &mut self,
         number: usize,
-        builders: &Builders,
+        builders: &mut Builders,
         refs_before: &[u16],
         watch: &Watch<'_>,
-    ) -> Result<Result<Vec<Changed>, Refusal>, TrapKind> {
-        if builders.changed.is_empty() && builders.moved.is_empty() {
-            return Ok(Ok(Vec::new()));
-        }
-        if let Some(&inst) = builders.changed.values().next()
+    ) -> Result<Result<(), Refusal>, TrapKind> {
+        let Some(mut names) = self.names.take().flatten() else {
+            // It only appends.
+            let of_reals = builders.uses.iter().filter(|(_, uses)| uses.of_reals);
+            builders.names = of_reals.map(|(&group, _)| (group, group as u16)).collect();
+            return Ok(Ok(()));
+        };
+        let named = self.name_by(&mut names, number, builders, refs_before, watch);
+        self.names = Some(Some(names));
+        named
+    }
+
+    fn name_by(
+        &mut self,
+        names: &mut BuilderNames,
+        number: usize,
+        builders: &mut Builders,
+        refs_before: &[u16],
+        watch: &Watch<'_>,
+    ) -> Result<Result<(), Refusal>, TrapKind> {
+        if let Some(inst) = builders.uses.values().find_map(|uses| uses.changed)
             && self.goes_round_otherwise(watch)?
         {
             return Ok(Err(Refusal::ChangedAround { inst }));
         }
-        self.find_live_refs(watch)?;
-        let mut names = match self.names.take() {
-            Some(names) => names,
-            None => BuilderNames::of(self.facts.body, watch)?,
-        };
-        let found = self.changed_by_names(number, builders, (refs_before, &mut names), watch);
-        self.names = Some(names);
-        found
-    }
-
-    fn changed_by_names(
-        &self,
-        number: usize,
-        builders: &Builders,
-        (refs_before, names): (&[u16], &mut BuilderNames),
-        watch: &Watch<'_>,
-    ) -> Result<Result<Vec<Changed>, Refusal>, TrapKind> {
         let Facts { body, flow, .. } = self.facts;
-        let mut all: Vec<Changed> = Vec::new();
-        let live = self.live_refs.as_ref().and_then(Option::as_deref);
-        for (&builder, &inst) in &builders.changed {
-            let group = names.group(builder);
-            if all.iter().any(|known| known.group == group) {
-                continue;
+        let Some(Some(live)) = &self.live_refs else { return Ok(Err(Refusal::FunctionSize)) };
+        let known = (body, flow, &**live);
+        let found = &self.nest[number];
+        let begun = |group: &GroupId| builders.uses.get(group).is_some_and(|uses| !uses.begun.is_empty());
+        for block in self.blocks_after(found).into_iter().chain([found.head]) {
+            let alive = names.alive(block);
+            watch.tick(4 * alive.len())?;
+            if alive.iter().any(|(_, group)| begun(group)) {
+                return Ok(Err(Refusal::BuilderInUse));
             }
-            let is_of_group = |register: &&u16| names.group(**register) == group;
-            // Elements that are pushed have no slots yet.
-            if builders.begun.iter().chain(&builders.pushed).any(|register| is_of_group(&register)) {
-                return Ok(Err(Refusal::ChangedWhereMade { inst }));
-            }
-            let Some(live) = live else { return Ok(Err(Refusal::FunctionSize)) };
-            let Some(registers) = names.known(group) else { return Ok(Err(Refusal::ChangedAround { inst })) };
-            let parents = std::iter::successors(self.nest[number].parent, |&around| self.nest[around].parent);
-            for head in parents.map(|around| self.nest[around].head).chain([0]) {
-                let block = flow.blocks()[head];
-                watch.tick((block.end - block.start) as usize + body.refs.len() / 16 + registers.len())?;
-                let live = live_before(body, Bank::Ref, block, &live[head]);
-                if registers.iter().any(|&register| live.contains(register)) {
-                    return Ok(Err(Refusal::ChangedAround { inst }));
+        }
+        // A register that holds several builders, one after the other, says nothing of one of them.
+        let holds_no_other = |group: GroupId, register: u16| {
+            builders.uses.iter().all(|(&other, uses)| other == group || !uses.registers.contains(&register))
+        };
+        for (&group, uses) in builders.uses.iter().filter(|(_, uses)| uses.begun.is_empty() && uses.of_reals) {
+            if let Some(inst) = uses.changed {
+                // Elements that are pushed have no slots yet.
+                if uses.is_pushed {
+                    return Ok(Err(Refusal::ChangedWhereMade { inst }));
+                }
+                let parents = std::iter::successors(self.nest[number].parent, |&around| self.nest[around].parent);
+                for head in parents.map(|around| self.nest[around].head).chain([0]) {
+                    let alive = names.alive(head);
+                    watch.tick(alive.len())?;
+                    if !names.is_known(group) || alive.iter().any(|&(_, other)| other == group) {
+                        return Ok(Err(Refusal::ChangedAround { inst }));
+                    }
                 }
             }
-            let name = refs_before.iter().find(is_of_group).copied();
-            let (Some(name), true) = (name, names.is_one(group, (body, flow, live), watch)?) else {
-                return Ok(Err(Refusal::BuilderCopied { inst }));
+            let first = *uses.registers.first().expect("an instruction names it");
+            let Some(inst) = uses.changed.or(uses.moved) else {
+                // It appends to what is in one register.
+                builders.names.insert(group, first);
+                continue;
             };
-            all.push(Changed { group, name });
+            let mut alive = names.alive(found.head).iter().filter(|&&(_, other)| other == group);
+            let name = alive.find(|&&(register, _)| refs_before.contains(&register) && holds_no_other(group, register));
+            let name = name.map(|&(register, _)| register);
+            match name.filter(|_| names.is_known(group)) {
+                Some(name) if names.is_one(group, known, watch)? => builders.names.insert(group, name),
+                _ => return Ok(Err(Refusal::BuilderUnknown { inst })),
+            };
         }
-        // Integers have no slots.
-        let is_known = |to: u16| {
-            let group = names.group(to);
-            all.iter().any(|known| known.group == group) || self.is_builder_of(to, ValueType::Int)
-        };
-        match builders.moved.iter().find(|&(&to, _)| !is_known(to)) {
-            Some((_, &inst)) => Ok(Err(Refusal::BuilderCopied { inst })),
-            None => Ok(Ok(all)),
+        // Those of one register go by it, if none of them has another one: there is one of them at a time.
+        let made = || builders.uses.iter().filter(|(_, uses)| !uses.begun.is_empty() && uses.of_reals);
+        let has_several = |uses: &Uses| uses.registers.len() > 1;
+        for (&group, uses) in made().filter(|(_, uses)| !has_several(uses)) {
+            builders.names.insert(group, *uses.registers.first().expect("it is begun there"));
         }
+        for (&group, uses) in made().filter(|(_, uses)| has_several(uses)) {
+            let is_free = |register: &&u16| !builders.names.values().any(|name| name == *register);
+            let name = uses.registers.iter().find(is_free).or(uses.registers.first());
+            builders.names.insert(group, *name.expect("it is begun there"));
+        }
+        for (group, uses) in made() {
+            if let Some(inst) = uses.changed {
+                return Ok(Err(Refusal::ChangedWhereMade { inst }));
+            }
+            let name = builders.names[group];
+            let same: BTreeSet<GroupId> =
+                builders.names.iter().filter(|&(_, other)| *other == name).map(|(&group, _)| group).collect();
+            let is_simple = |group: &GroupId| !has_several(&builders.uses[group]);
+            if !same.iter().all(is_simple) && !names.are_one(&same, &uses.begun, known, watch)? {
+                let inst = uses.moved.unwrap_or(uses.begun[0]);
+                return Ok(Err(Refusal::BuilderUnknown { inst }));
+            }
+        }
+        Ok(Ok(()))
     }
 
     /// Whether control goes round anywhere in the function in a way that is no loop, which nobody would know to be
@@ -588,28 +663,6 @@ impl Finder<'_> {
         });
         self.goes_round_otherwise = Some(found);
         Ok(found)
-    }
-
-    /// Whether the builders that a loop begins are nobody's before it and after it.
-    fn stay_inside(
-        &mut self,
-        found: &Natural,
-        builders: &Builders,
-        refs_before: &[u16],
-        watch: &Watch<'_>,
-    ) -> Result<bool, TrapKind> {
-        let Facts { body, flow, .. } = self.facts;
-        self.find_live_refs(watch)?;
-        let Some(Some(live)) = &self.live_refs else { return Ok(false) };
-        for to in self.blocks_after(found) {
-            let block = flow.blocks()[to];
-            watch.tick((block.end - block.start) as usize + body.refs.len() / 16)?;
-            let live = live_before(body, Bank::Ref, block, &live[to]);
-            if builders.begun.iter().any(|&builder| live.contains(builder)) {
-                return Ok(false);
-            }
-        }
-        Ok(!builders.begun.iter().any(|builder| refs_before.contains(builder)))
     }
 
     /// Whether control goes round in the loop in a way that is no loop.
@@ -649,7 +702,7 @@ impl Finder<'_> {
     }
 
     /// Registers for the first slots of arrays.
-    fn arrays(&self, found: &Natural, builders: &Builders, changed: &[Changed]) -> Arrays {
+    fn arrays(&self, found: &Natural, builders: &Builders) -> Arrays {
         let Facts { body, flow, .. } = self.facts;
         let code = || found.blocks.iter().flat_map(|&block| self.code(block));
         let read = |op| code().filter(move |inst| inst.op == op).map(|inst| inst.b);
@@ -660,27 +713,18 @@ impl Finder<'_> {
         let mut free = body.ints as u16..;
         let mut fresh = || free.next().expect("the function has few registers");
         let cells = arrays.iter().chain(&of_ints).map(|&array| (array, fresh())).collect();
-        let bases = arrays
-            .into_iter()
-            .chain(changed.iter().map(|changed| changed.name))
-            .map(|array| (array, fresh()))
-            .collect();
-        let of_reals = builders.begun.iter().filter(|&&builder| self.holds_reals(builder));
-        let made = of_reals.map(|&builder| (builder, MadeArray { first: fresh(), len: fresh() })).collect();
-        let mentioned = builders.changed.keys().chain(builders.moved.keys());
-        let of_group = |group: usize| {
-            let names = self.names.as_ref();
-            mentioned.clone().copied().filter(move |&name| names.is_some_and(|names| names.group(name) == group))
-        };
-        let names: BTreeMap<u16, u16> =
-            changed.iter().flat_map(|of| of_group(of.group).map(|name| (name, of.name))).collect();
-        let is_put = |of: &Changed| code().any(|inst| inst.op == Op::Put && names.get(&inst.a) == Some(&of.name));
-        let changed = changed.iter().map(|of| {
+        let named = || builders.names.iter().map(|(group, &name)| (&builders.uses[group], name));
+        let changed = || named().filter(|(uses, _)| uses.changed.is_some());
+        let bases = arrays.into_iter().chain(changed().map(|(_, name)| name)).map(|array| (array, fresh())).collect();
+        let made: BTreeSet<u16> = named().filter(|(uses, _)| !uses.begun.is_empty()).map(|(_, name)| name).collect();
+        let made = made.into_iter().map(|name| (name, MadeArray { first: fresh(), len: fresh() })).collect();
+        let changed = changed().map(|(uses, builder)| {
             let (before, first, len) = (fresh(), fresh(), fresh());
             let registers = ChangedArray { before, first, len };
-            (of.name, ChangedBuilder { builder: of.name, registers, is_put: is_put(of) })
+            (builder, ChangedBuilder { builder, registers, is_put: uses.is_put })
         });
         let changed = changed.collect();
+        let names = builders.insts.iter().filter_map(|(&at, group)| Some((at, *builders.names.get(group)?))).collect();
         let numbered = found.blocks.iter().flat_map(|&block| {
             let block = flow.blocks()[block];
             (block.start..block.end).map(|at| (at, &body.code[at as usize]))
@@ -767,14 +811,21 @@ impl Finder<'_> {
         wanted[head].iter().copied().collect()
     }
 
-    /// How references come about in the loop.
-    fn ref_flow(&self, found: &Natural) -> Vec<(u16, u16)> {
+    /// How references come about in the loop. Builders of reals go by their names there.
+    fn ref_flow(&self, found: &Natural, builders: &Builders) -> Vec<(u16, u16)> {
         let mut flow = Vec::new();
-        for inst in found.blocks.iter().flat_map(|&block| self.code(block)) {
+        let name = |at: u32| builders.names.get(builders.insts.get(&at)?).copied();
+        for at in found.blocks.iter().map(|&block| self.facts.flow.blocks()[block]).flat_map(|it| it.start..it.end) {
+            let inst = self.facts.body.code[at as usize];
             match inst.op {
-                Op::PElem | Op::PField | Op::PPayload | Op::PMov | Op::Finish | Op::PPush => {
-                    flow.push((inst.a, inst.b));
+                Op::Finish => flow.push((inst.a, name(at).unwrap_or(inst.b))),
+                Op::PMov if builders.insts.contains_key(&at) => {
+                    // What is appended to one of them the other one has, too.
+                    if name(at).is_none() {
+                        flow.extend([(inst.a, inst.b), (inst.b, inst.a)]);
+                    }
                 }
+                Op::PElem | Op::PField | Op::PPayload | Op::PMov | Op::PPush => flow.push((inst.a, inst.b)),
                 Op::PSelect => {
                     let [to, _, a, b] = inst.narrow();
                     flow.extend([(to, a), (to, b)]);

@@ -97,8 +97,9 @@ pub(crate) struct Arrays {
     pub(crate) made: BTreeMap<u16, MadeArray>,
     /// For builders that were begun before and whose elements are read or replaced, what is known of their elements.
     pub(crate) changed: BTreeMap<u16, ChangedBuilder>,
-    /// For each register that may hold one of these, the one that it goes by.
-    pub(crate) names: BTreeMap<u16, u16>,
+    /// For each instruction that deals with a builder of reals, the reference register that the builder goes by. It may
+    /// be in another one there.
+    pub(crate) names: BTreeMap<u32, u16>,
     /// For instructions that read real fields of objects, by their numbers, what is known of the field.
     pub(crate) fields: BTreeMap<u32, FieldRead>,
 }
@@ -290,8 +291,8 @@ impl<'a> Walk<'a> {
                 let node = self.found.graph.op(Op::IMul, &[index, width]);
                 self.write(at, result(Bank::Int), node);
             }
-            // Another name of what is changed in place.
-            Op::PMov if self.arrays.is_some_and(|arrays| arrays.names.contains_key(&inst.a)) => {}
+            // Another name of a builder.
+            Op::PMov if self.arrays.is_some_and(|arrays| arrays.names.contains_key(&number)) => {}
             op if loads_reference(op)
                 && let Some(arrays) = self.arrays =>
             {
@@ -303,15 +304,15 @@ impl<'a> Walk<'a> {
                     }
                 }
             }
-            Op::Build | Op::Finish if let Some(arrays) = self.arrays => self.make(at, inst, arrays),
+            Op::Build | Op::Finish if let Some(arrays) = self.arrays => self.make((at, number), inst, arrays),
             Op::IPush | Op::PPush | Op::IPut if self.arrays.is_some() => {}
             Op::Get if let Some(arrays) = self.arrays => {
                 let index = self.read(Reg::int(inst.c));
-                let node = self.load(Op::Get, arrays.names[&inst.b], Some(index));
+                let node = self.load(Op::Get, arrays.names[&number], Some(index));
                 self.write(at, result(Bank::Real), node);
             }
             Op::Put if let Some(arrays) = self.arrays => {
-                let builder = arrays.names[&inst.a];
+                let builder = arrays.names[&number];
                 let base = self.read(Reg::int(arrays.bases[&builder]));
                 let index = self.read(Reg::int(inst.b));
                 let node = self.read(Reg::real(inst.c));
@@ -339,7 +340,8 @@ impl<'a> Walk<'a> {
             Op::Push => {
                 let node = self.read(Reg::real(inst.b));
                 self.found.builder_steps.push(BuilderStep::Push);
-                self.found.pushes.push(Push { builder: inst.a, node, place: None });
+                let builder = self.arrays.map_or(inst.a, |arrays| arrays.names[&number]);
+                self.found.pushes.push(Push { builder, node, place: None });
             }
             op if op.is_scalar() => self.scalar(at, inst),
             op => return matches!(op, Op::Jump | Op::Branch | Op::Switch).then_some(()),
@@ -353,26 +355,26 @@ impl<'a> Walk<'a> {
     }
 
     /// Begins or finishes a builder.
-    fn make(&mut self, at: u32, inst: Inst, arrays: &Arrays) {
+    fn make(&mut self, (at, number): (u32, u32), inst: Inst, arrays: &Arrays) {
         self.new_reference(inst.a);
+        let Some(&builder) = arrays.names.get(&number) else { return };
         if inst.op == Op::Build {
-            if arrays.made.contains_key(&inst.a) {
-                self.found.builder_steps.push(BuilderStep::Begin(inst.a));
-            }
-        } else if let Some(made) = arrays.made.get(&inst.b) {
-            let (first, len) = (self.int_input(IntSource::Load), self.int_input(IntSource::Load));
-            self.write(at, Reg::int(made.first), first);
-            self.write(at, Reg::int(made.len), len);
-            if let Some(&base) = arrays.bases.get(&inst.a) {
-                self.write(at, Reg::int(base), first);
-            }
-            if let Some(&cell) = arrays.cells.get(&inst.a) {
-                let node = self.int_input(IntSource::Load);
-                self.write(at, Reg::int(cell), node);
-            }
-            self.finishes_own |= self.found.pushes.iter().any(|push| push.builder == inst.b);
-            self.found.builder_steps.push(BuilderStep::Finish(Finish { builder: inst.b, array: inst.a, first, len }));
+            self.found.builder_steps.push(BuilderStep::Begin(builder));
+            return;
         }
+        let made = arrays.made[&builder];
+        let (first, len) = (self.int_input(IntSource::Load), self.int_input(IntSource::Load));
+        self.write(at, Reg::int(made.first), first);
+        self.write(at, Reg::int(made.len), len);
+        if let Some(&base) = arrays.bases.get(&inst.a) {
+            self.write(at, Reg::int(base), first);
+        }
+        if let Some(&cell) = arrays.cells.get(&inst.a) {
+            let node = self.int_input(IntSource::Load);
+            self.write(at, Reg::int(cell), node);
+        }
+        self.finishes_own |= self.found.pushes.iter().any(|push| push.builder == builder);
+        self.found.builder_steps.push(BuilderStep::Finish(Finish { builder, array: inst.a, first, len }));
     }
 
     fn scalar(&mut self, at: u32, inst: Inst) {

@@ -225,10 +225,12 @@ impl Emitter<'_> {
             }
             let inst = &self.body.code[at as usize];
             let base = writing.region.arrays.bases.get(&inst.a).filter(|_| writing.records).map(|&base| IntReg(base));
+            let name = writing.region.arrays.names.get(&at);
             if inst.op == Op::Finish
-                && let Some(made) = writing.region.arrays.made.get(&inst.b)
+                && let Some(name) = name
             {
-                let (dst, builder, active) = (RefReg(inst.a), RefReg(inst.b), writing.plan.made.contains(&inst.b));
+                let made = &writing.region.arrays.made[name];
+                let (dst, builder, active) = (RefReg(inst.a), RefReg(inst.b), writing.plan.made.contains(name));
                 let (first, len) = (IntReg(made.first), IntReg(made.len));
                 self.cost += 1;
                 self.push(at, Inst::RegionFinish { dst, builder, first, len, active });
@@ -243,7 +245,7 @@ impl Emitter<'_> {
                 continue;
             }
             self.lower(at, false);
-            let is_name = writing.region.arrays.names.contains_key(&inst.a);
+            let is_name = name.is_some();
             if let Some(&FieldRead { object, slot }) = writing.region.arrays.fields.get(&at)
                 && writing.records
                 && writing.plan.reached.contains(&object)
