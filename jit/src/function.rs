@@ -796,6 +796,9 @@ impl<'e, 'a> Function<'e, 'a> {
     fn division(&mut self, op: Op, a: Value, b: Value) -> Value {
         let done = self.emit.b.create_block();
         let result = self.emit.b.append_block_param(done, I64);
+        if op == Op::IRem {
+            self.emit.remainder_nearby([a, b], done);
+        }
         let shifted = self.emit.b.ins().iadd_imm_s(b, 1);
         let rare = self.emit.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, shifted, 2);
         let slow = self.emit.cold_block();

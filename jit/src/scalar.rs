@@ -6,7 +6,7 @@ use crate::emit::Emit;
 use crate::vectors::{MACHINE_HAS_VECTORS, machine_has_fma};
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::types::{F64, F64X2, I32, I64, I64X2};
-use cranelift_codegen::ir::{InstBuilder, InstructionData, MemFlagsData, Opcode, Value};
+use cranelift_codegen::ir::{Block, InstBuilder, InstructionData, MemFlagsData, Opcode, Value};
 use dualvm_vm::isa::Op;
 use dualvm_vm::math::{SIGMOID_SLOPE_BOUND, TANH_SLOPE_BOUND, exp, hyperbolic};
 
@@ -86,10 +86,10 @@ impl Emit<'_> {
             Op::IMax => self.b.ins().smax(a, b),
             Op::ToReal => self.b.ins().fcvt_from_sint(F64, a),
             // Divisors of what can't trap are positive constants, which may have been loaded.
-            Op::IDiv | Op::IRem => {
-                let divisor = self.constant(b);
-                self.divide(op, a, (b, divisor))
-            }
+            Op::IDiv | Op::IRem => match self.constant(b) {
+                None if op == Op::IRem => self.remainder_again([a, b]),
+                divisor => self.divide(op, a, (b, divisor)),
+            },
             _ => self.call_scalar(op, args),
         }
     }
@@ -184,6 +184,37 @@ impl Emit<'_> {
         }
         let multiple = self.b.ins().ishl_imm_u(quotient, shift);
         self.b.ins().isub(a, multiple)
+    }
+
+    /// Goes to `done` with the remainder if that takes no division: of what isn't below 0 and less than twice the
+    /// divisor, such as an index that goes round, `(i + 1) % n`. A division takes the machine some 18 cycles.
+    pub(crate) fn remainder_nearby(&mut self, [a, b]: [Value; 2], done: Block) {
+        let round = self.b.ins().isub(a, b);
+        let is_less = self.b.ins().icmp(IntCC::SignedLessThan, a, b);
+        let found = self.select(is_less, a, round);
+        // With a divisor below 1 it is none of these.
+        let below = self.b.ins().icmp(IntCC::SignedLessThan, found, b);
+        let above = self.b.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, found, 0);
+        let is_found = self.b.ins().band(below, above);
+        let far = self.b.create_block();
+        self.branch(is_found, done, &[found.into()], far, &[]);
+        self.enter(far);
+    }
+
+    /// A remainder that has been computed before, so that it is known not to trap.
+    fn remainder_again(&mut self, [a, b]: [Value; 2]) -> Value {
+        let done = self.b.create_block();
+        let result = self.b.append_block_param(done, I64);
+        self.remainder_nearby([a, b], done);
+        // There the machine's instruction may trap; the remainder for -1 is that for 1.
+        let shifted = self.b.ins().iadd_imm_s(b, 1);
+        let is_rare = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, shifted, 2);
+        let one = self.int(1);
+        let divisor = self.select(is_rare, one, b);
+        let value = self.b.ins().srem(a, divisor);
+        self.b.ins().jump(done, &[value.into()]);
+        self.enter(done);
+        result
     }
 
     /// `b` if the first of a pair is less or it is NaN, else `a`: NaN if either is.

@@ -28,7 +28,7 @@ macro_rules! value_of {
 }
 pub(crate) use value_of;
 
-/// A scalar that can trap is not derived code: its result stays what it was.
+/// Derived code has a scalar that can trap only if the run has computed it, from the same numbers, and gone on.
 macro_rules! without_trap {
     (() $body:block) => {
         $body
@@ -37,7 +37,7 @@ macro_rules! without_trap {
         let result: Result<_, TrapKind> = $body;
         match result {
             Ok(value) => value,
-            Err(_) => unreachable!("derived code has no instructions that trap"),
+            Err(_) => unreachable!("what derived code computes again has not trapped"),
         }
     }};
 }

@@ -47,10 +47,7 @@ impl Plan {
             let recomputable = match node {
                 Node::Real(_) | Node::Int(_) => true,
                 _ if free(id) => true,
-                Node::Op(op, _) => {
-                    let cheap = !op.info().costly && !op.info().traps || divides_by_constant(graph, id);
-                    cheap && graph.args(id).all(|arg| available[arg.index()])
-                }
+                Node::Op(..) => is_cheap(graph, id) && graph.args(id).all(|arg| available[arg.index()]),
                 _ => loads(id).is_some_and(|args| args.iter().all(|arg| available[arg.index()])),
             };
             saved[at] = needed[at] && !recomputable;
@@ -78,11 +75,24 @@ impl Plan {
     }
 }
 
+/// Whether a node is an instruction that is computed again rather than saved.
+pub(crate) fn is_cheap(graph: &Graph, id: NodeId) -> bool {
+    let Node::Op(op, _) = graph.node(id) else { return false };
+    !op.info().costly && !op.info().traps || divides_by_constant(graph, id) || goes_round(graph, id)
+}
+
 /// Whether a node is a division of integers that can't trap. In native code it is mostly a shift, so that computing it
 /// again is cheaper than saving a number.
 fn divides_by_constant(graph: &Graph, id: NodeId) -> bool {
     let divisor = || graph.args(id).nth(1).map(|arg| graph.node(arg));
     matches!(graph.node(id), Node::Op(Op::IDiv | Op::IRem, _)) && matches!(divisor(), Some(Node::Int(1..)))
+}
+
+/// Whether a node is the remainder of a sum, as `(i + 1) % n` is, by which indices go round. In native code such a one
+/// takes mostly no division. It can't trap where it hasn't before.
+fn goes_round(graph: &Graph, id: NodeId) -> bool {
+    let dividend = || graph.args(id).next().map(|arg| graph.node(arg));
+    matches!(graph.node(id), Node::Op(Op::IRem, _)) && matches!(dividend(), Some(Node::Op(Op::IAdd | Op::ISub, _)))
 }
 
 #[cfg(test)]
