@@ -1,10 +1,11 @@
-//! Elements of arrays that a block of a region has loaded, and a later block reads. There they can be loaded again as
-//! well, as long as registers hold what leads to them: the test of an index ends a block, and what is computed with the
-//! element stands behind the next test.
+//! Elements of arrays that a block of a region has loaded, and integers that it has computed, which a later block
+//! reads. There they can be loaded and computed again as well, as long as registers hold what leads to them: the test of
+//! an index ends a block, and what is read there, and what is computed with it, stands behind the next test.
 
 use super::stretch::Stretch;
 use crate::bytecode::isa::{Bank, Op, Reg};
 use crate::derivation::graph::{Node, NodeId};
+use crate::derivation::plan::is_cheap;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -33,10 +34,11 @@ impl Index {
         *left = left.checked_sub(1)?;
         match stretch.graph.node(id) {
             Node::Int(n) => Some(Index::Int(n)),
-            Node::Op(op, _) if !op.info().traps => {
+            Node::Op(op, _) if is_cheap(&stretch.graph, id) => {
                 let args = stretch.graph.args(id).map(|arg| Index::of(stretch, arg, left));
                 Some(Index::Op(op, args.collect::<Option<_>>()?))
             }
+            node if let Some(&same) = stretch.same(node) => Index::of(stretch, same, left),
             node => match stretch.input_register(node)? {
                 Reg { bank: Bank::Int, index } => Some(Index::Register(index)),
                 _ => None,
@@ -54,21 +56,28 @@ impl Index {
     }
 }
 
-/// The registers that hold elements where a block begins or ends, whatever way control has taken there.
+/// The registers that hold elements and computed integers where a block begins or ends, whatever way control has taken
+/// there.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HandedOn {
     elements: BTreeMap<Reg, Rc<Handed>>,
+    ints: BTreeMap<u16, Rc<Index>>,
 }
 
 impl HandedOn {
     /// How many these are.
     pub(crate) fn len(&self) -> usize {
-        self.elements.len()
+        self.elements.len() + self.ints.len()
     }
 
     /// The element that a register holds.
     pub(crate) fn get(&self, reg: Reg) -> Option<&Rc<Handed>> {
         self.elements.get(&reg)
+    }
+
+    /// What the integer in a register was computed from.
+    pub(crate) fn int(&self, register: u16) -> Option<&Rc<Index>> {
+        self.ints.get(&register)
     }
 
     /// What there is behind a block, if this is before it.
@@ -82,6 +91,13 @@ impl HandedOn {
             let cell = stretch.input_register(stretch.graph.node(cell))?.index;
             Some((reg, Rc::new(Handed { cell, index: Index::of(stretch, index, &mut { NODES_MAX })? })))
         });
-        HandedOn { elements: old.chain(new).filter(|(_, handed)| lasts(handed)).collect() }
+        let elements = old.chain(new).filter(|(_, handed)| lasts(handed)).collect();
+        let old = self.ints.iter().filter(|(register, _)| !written(**register));
+        let old = old.map(|(&register, index)| (register, Rc::clone(index)));
+        let new = stretch.ends.iter().filter(|(reg, _)| reg.bank == Bank::Int).filter_map(|(reg, &node)| {
+            let index = Index::of(stretch, node, &mut { NODES_MAX })?;
+            matches!(index, Index::Op(..)).then(|| (reg.index, Rc::new(index)))
+        });
+        HandedOn { elements, ints: old.chain(new).filter(|(_, index)| !index.reads_any(&written)).collect() }
     }
 }

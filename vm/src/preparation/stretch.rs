@@ -142,6 +142,8 @@ pub(crate) struct Stretch {
     pub(crate) int_inputs: Vec<IntSource>,
     /// As `loads`, for integers.
     pub(crate) int_loads: Vec<Option<[NodeId; 2]>>,
+    /// For each of these that is in a register where a block before has computed it, the node that computes it again.
+    pub(crate) int_sames: Vec<Option<NodeId>>,
     /// All writes in order.
     pub(crate) writes: Vec<Write>,
     /// What each register holds at the end that was written.
@@ -185,6 +187,14 @@ impl Stretch {
         }
     }
 
+    /// The node that computes again what a block before has left in a register.
+    pub(crate) fn same(&self, node: Node) -> Option<&NodeId> {
+        match node {
+            Node::IntInput(n) => self.int_sames[n as usize].as_ref(),
+            _ => None,
+        }
+    }
+
     /// The cell and the index of a node that is an element that can be loaded again.
     pub(crate) fn load(&self, node: Node) -> Option<&[NodeId; 2]> {
         match node {
@@ -215,7 +225,7 @@ pub(crate) struct Walk<'a> {
     pub(crate) active: Option<&'a RegSet>,
     /// With these, references may be loaded and arrays made.
     pub(crate) arrays: Option<&'a Arrays>,
-    /// The registers that hold elements at the start.
+    /// The registers that hold elements and computed integers at the start.
     handed: Option<&'a HandedOn>,
     found: Stretch,
     /// Whether an array was finished to which something was pushed in this stretch.
@@ -240,7 +250,7 @@ impl<'a> Walk<'a> {
         Walk { body, constants, active, arrays, handed, found, finishes_own: false, current, start, loads }
     }
 
-    /// The same with registers that hold elements at the start.
+    /// The same with registers that hold elements and computed integers at the start.
     pub(crate) fn behind(self, handed: &'a HandedOn) -> Self {
         Walk { handed: Some(handed), ..self }
     }
@@ -416,7 +426,13 @@ impl<'a> Walk<'a> {
                 let passive = self.active.is_some_and(|active| !active.contains(reg.index));
                 self.real_input(RealSource::Register(reg.index), passive)
             }
-            _ => self.int_input(IntSource::Register(reg.index)),
+            _ => {
+                let index = self.handed.and_then(|handed| handed.int(reg.index)).cloned();
+                let same = index.map(|index| self.index(&index));
+                let node = self.int_input(IntSource::Register(reg.index));
+                *self.found.int_sames.last_mut().expect("it is the last one") = same;
+                node
+            }
         };
         self.start.insert(reg, node);
         node
@@ -481,6 +497,7 @@ impl<'a> Walk<'a> {
         let found = &mut self.found;
         found.int_inputs.push(source);
         found.int_loads.push(load);
+        found.int_sames.push(None);
         found.graph.add(Node::IntInput(found.int_inputs.len() as u32 - 1))
     }
 

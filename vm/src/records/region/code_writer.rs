@@ -239,9 +239,14 @@ impl BlockWriter<'_> {
         }
     }
 
-    /// Loads an element again.
+    /// Loads an element again, or takes an integer that was computed again.
     fn load(&mut self, stretch: &Stretch, id: NodeId, objects: &mut Objects, code: &mut Vec<Inst>) {
-        let told = stretch.load(self.block.graph().node(id)).expect("it can be loaded");
+        let node = self.block.graph().node(id);
+        if let Some(&same) = stretch.same(node) {
+            self.assembler.place_at(id, self.assembler.register(same));
+            return;
+        }
+        let told = stretch.load(node).expect("it can be loaded");
         let [cell, index] = told.map(|node| self.assembler.register(node));
         let object = *objects.entry(cell).or_insert_with(|| {
             let object = self.assembler.fresh(Bank::Int);
@@ -334,6 +339,7 @@ impl BlockWriter<'_> {
                 wanted.extend(graph.args(id));
                 if self.block.plan.loaded.contains(&id) {
                     wanted.extend(stretch.load(node).into_iter().flatten());
+                    wanted.extend(stretch.same(node));
                 }
             }
         }

@@ -414,7 +414,8 @@ struct Scans<'a> {
 
 impl<'a> Scans<'a> {
     fn new(region: &'a Region, number: usize, wanted: &'a Wanted<'a>) -> Self {
-        let Stretch { graph, .. } = &region.blocks[number].stretch;
+        let stretch = &region.blocks[number].stretch;
+        let graph = &stretch.graph;
         let around = region.loops_around(number);
         let mut changing: Vec<Option<usize>> = Vec::with_capacity(graph.len());
         for (id, node) in graph.iter() {
@@ -423,11 +424,14 @@ impl<'a> Scans<'a> {
                 Node::Op(..) => {
                     graph.args(id).try_fold(0, |most, arg| changing[arg.index()].map(|count| most.max(count)))
                 }
-                _ => region.blocks[number].stretch.input_register(node).and_then(|reg| {
-                    wanted.home(number, reg)?;
-                    // What an inner loop changes, those around it do as well.
-                    Some(around.iter().take_while(|&&at| region.loops[at].writes.contains(&reg)).count())
-                }),
+                _ => {
+                    let at_hand = stretch.input_register(node).and_then(|reg| {
+                        wanted.home(number, reg)?;
+                        // What an inner loop changes, those around it do as well.
+                        Some(around.iter().take_while(|&&at| region.loops[at].writes.contains(&reg)).count())
+                    });
+                    at_hand.or_else(|| changing[stretch.same(node)?.index()])
+                }
             });
         }
         Scans { region, number, wanted, changing }
@@ -504,7 +508,8 @@ impl BlockPlan {
         let scans = Scans::new(region, number, wanted);
         let loads = |id: NodeId| {
             let load = if id.index() < primal_len { stretch.load(derived.graph.node(id)) } else { None };
-            load.filter(|&&[cell, index]| scans.holds(cell, index)).map(<[_; 2]>::as_slice)
+            let load = load.filter(|&&[cell, index]| scans.holds(cell, index)).map(<[_; 2]>::as_slice);
+            load.or_else(|| stretch.same(derived.graph.node(id)).map(std::slice::from_ref))
         };
         let plan = Plan::with_loads(&derived.graph, primal_len, &results, &free, &loads);
         BlockPlan { derived, primal_len, seeds, pushed, contributions: to_registers, cleared, elements, steps, plan }
