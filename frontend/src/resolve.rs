@@ -5,6 +5,7 @@
 //! program's names shadow its names, and the prelude doesn't see the program's. Of the prelude's definitions only those
 //! that the program needs are looked at.
 
+mod foreign;
 mod pattern;
 mod scopes;
 mod types;

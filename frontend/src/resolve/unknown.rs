@@ -1,6 +1,6 @@
 //! What is said about names that have no meaning.
 
-use super::{Meaning, Resolver};
+use super::{Meaning, Resolver, foreign};
 use crate::ast::{ExprId, PatternKind};
 use crate::builtins::Builtin;
 use crate::diagnostics::Diagnostic;
@@ -68,75 +68,7 @@ impl Resolver<'_> {
         if let Some(module) = library::module_of(text) {
             return error.help(format!("with `import {module}` in the first line it is `{module}.{text}`"));
         }
-        let foreign = match text {
-            "mod" | "rem" | "fmod" => Some("the remainder is `a % b`, with the sign of `a`"),
-            "div" => Some("the quotient of integers is `a / b`"),
-            "band" | "land" => Some("the bits that two integers share are `bit_and a b`"),
-            "bor" | "lor" => Some("the bits of either of two integers are `bit_or a b`"),
-            "xor" | "bxor" | "lxor" => Some("exclusive or is `bit_xor a b` for integers, `a != b` for truth values"),
-            "bnot" | "lnot" | "complement" => Some("the inverted bits of an integer are `bit_not a`"),
-            "shl" | "lsl" | "shiftl" | "shiftL" => Some("the left shift is `shift_left a n`"),
-            "shr" | "asr" | "lsr" | "shiftr" | "shiftR" => Some("the right shift, with sign, is `shift_right a n`"),
-            "popcount" | "popCount" | "popcnt" => Some("the number of bits that are 1 is `bit_count a`"),
-            "clz" | "countLeadingZeros" => Some("it is called `leading_zeros`"),
-            "ctz" | "countTrailingZeros" => Some("it is called `trailing_zeros`"),
-            "or" => Some("logical or is `||`"),
-            "float" | "real" | "toReal" | "to_float" | "fromIntegral" | "double" => {
-                Some("an `Int` becomes a `Real` with `to_real`")
-            }
-            "int" | "toInt" | "truncate" => {
-                Some("a `Real` becomes an `Int` with `to_int`, which cuts off the fraction")
-            }
-            "pow" | "power" | "expt" => Some("a power is written `x ^ y`"),
-            "sqr" => Some("the square is `x ^ 2` or `square x`, the root `sqrt x`"),
-            "arcsin" => Some("it is called `asin`"),
-            "arccos" => Some("it is called `acos`"),
-            "arctan" => Some("it is called `atan`"),
-            "arctan2" => Some("it is called `atan2`"),
-            "arcsinh" | "arsinh" => Some("it is called `asinh`"),
-            "arccosh" | "arcosh" => Some("it is called `acosh`"),
-            "arctanh" | "artanh" => Some("it is called `atanh`"),
-            "percentile" => Some("with `import stats` in the first line it is `stats.quantile (p / 100) xs`"),
-            "zeros" | "ones" => {
-                Some("one value n times is `replicate n 0.0`, in a matrix `[| 0.0 for _ < m, _ < n |]`")
-            }
-            "print" | "println" | "printf" | "debug" | "show" | "log_value" => {
-                Some("values are shown by `trace \"x = {x}\" x`, which is `x`")
-            }
-            "null" => Some("a value that may be missing is `Nothing` or `Just x`; the empty list is `[]`"),
-            "nil" => Some("the empty list is `[]`"),
-            "inf" => Some("write `infinity`"),
-            "is" => Some("equality is written `==`"),
-            "as" => Some("an `Int` becomes a `Real` with `to_real`, a `Real` an `Int` with `to_int`"),
-            "ln" => Some("the natural logarithm is `log`"),
-            "foldl" | "fold_left" | "reduce" => Some("the fold from the left is `fold f init xs`"),
-            "fold_right" => Some("the fold from the right is `foldr f init xs`"),
-            "len" | "size" | "numel" => Some("the number of elements is `length xs`"),
-            "end" => Some("the last element is `last xs` or `xs[length xs - 1]`; nothing ends a block"),
-            "begin" => Some("an expression stands in parentheses: `(let y = x * x in y + 1)`"),
-            "raise" | "throw" | "failwith" | "panic" | "invalid_arg" => {
-                Some("a program ends with an error by `error \"x = {x}\"`")
-            }
-            "hd" | "first" | "car" => Some("the first element is `head xs`"),
-            "tl" | "rest" | "cdr" => Some("the elements after the first one are `tail xs`"),
-            "det" => Some("with `import linalg` in the first line it is `linalg.determinant m`"),
-            "inv" => Some("with `import linalg` in the first line it is `linalg.inverse m`, and `linalg.solve m b`"),
-            "eye" => Some("with `import linalg` in the first line it is `linalg.identity n`"),
-            "norm" => {
-                Some("the Euclidean norm is `norm2 xs`; `import linalg` has `linalg.norm1` and `linalg.norm_max`")
-            }
-            "arange" => Some("the integers from a to b - 1 are `range a b`"),
-            "nth" | "elem_at" | "get" => Some("an element is `xs[i]`, of lists and of arrays"),
-            "from_array" | "toList" => Some("an array becomes a list with `to_list`"),
-            "from_list" | "toArray" => Some("a list becomes an array with `to_array`"),
-            "zipWith" => Some("it is called `zip_with`"),
-            "fun" | "fn" | "lambda" => Some("a function is written `\\x -> value`"),
-            "case" | "switch" => Some("a case distinction is written `match e with | pattern -> value | ..`"),
-            "return" => Some("an expression is its own value, without `return`: `def f x = let y = x * x in y + 1`"),
-            "e" => Some("Euler's number is `exp 1`"),
-            text => library::foreign_hint(text),
-        };
-        if let Some(hint) = foreign {
+        if let Some(hint) = foreign::name(text).or_else(|| library::foreign_hint(text)) {
             return error.help(hint);
         }
         if let Some(stem) = self.known_stem(name) {
