@@ -92,6 +92,9 @@ impl Parser<'_> {
                 "a loop has an accumulator: `loop x = start while condition do next`"
             }
             (_, T::If, _) if is_operator => CHOICE,
+            (Some(T::RightBrace), T::Else, _) if expected.contains("`then`") => {
+                "a choice is written `if c then a else b`, without braces"
+            }
             (_, T::Colon | T::Else, _) if expected.contains("`then`") => CHOICE,
             (_, T::Colon, _) if expected.contains("`..`") => {
                 "a range is written `a .. b`; in brackets it may have only one end or none: `xs[a ..]`, `m[i, ..]`"
