@@ -235,6 +235,14 @@ impl Parser<'_> {
             return Ok(Generator::Range { index, from: None, to: self.expr()? });
         }
         let expected = if is_name { "`<` or `in`" } else { "`in`" };
+        if let (TokenKind::LessEqual, PatternKind::Var(name)) = (self.peek(), &self.ast.patterns[index].kind) {
+            let name = self.names.text(*name);
+            let help = format!(
+                "a loop leaves out its end: up to `n` and with it is `for {name} < n + 1`, or from 1 on \
+                 `for {name} in 1 .. n + 1`"
+            );
+            return self.unexpected(expected, Some(&help));
+        }
         if !matches!(self.peek(), TokenKind::In) {
             return self.unexpected(expected, Some("write `for i < n`, `for i in a .. b` or `for x in xs`"));
         }
