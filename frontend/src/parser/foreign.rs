@@ -159,16 +159,22 @@ impl Parser<'_> {
         })
     }
 
-    /// What is written in place of an assignment, where a line or what a loop does starts with one.
+    /// What is written in place of an assignment: one of a name where a line or what a loop does starts with it, one
+    /// of a part wherever a value does.
     fn assignment(&self, expected: &str) -> Option<&'static str> {
         if self.peek() != TokenKind::Equals || !expected.contains("operator") {
             return None;
         }
-        let starts = |&at: &usize| self.tokens[at].first || at > 0 && self.tokens[at - 1].kind == TokenKind::Do;
-        let start = (0..self.at).rev().take(TOKENS_MAX).find(starts)?;
+        use TokenKind::{Arrow, Do, Else, Equals, In, Then};
+        let before = |at: usize| at.checked_sub(1).map(|before| self.tokens[before].kind);
+        let is_statement = |at: usize| self.tokens[at].first || before(at) == Some(Do);
+        let is_value = |at: usize| matches!(before(at), Some(Arrow | Else | Equals | In | Then));
+        let start = (0..self.at).rev().take(TOKENS_MAX).find(|&at| is_statement(at) || is_value(at))?;
         let line: Vec<TokenKind> = self.tokens[start..self.at].iter().map(|token| token.kind).collect();
         match line[..] {
-            [TokenKind::Lower(_)] => Some("a value gets a name by `let x = .. in ..`; equality is written `==`"),
+            [TokenKind::Lower(_)] if is_statement(start) => {
+                Some("a value gets a name by `let x = .. in ..`; equality is written `==`")
+            }
             [TokenKind::Lower(_), TokenKind::LeftBracket, .., TokenKind::RightBracket] => {
                 Some("`{ xs with [0] = 1 }` is an array like `xs` with another element; equality is written `==`")
             }
