@@ -231,6 +231,15 @@ impl Parser<'_> {
         }
         let fields = self.fields()?;
         let last = fields[fields.len() - 1];
+        if let (Some(symbol), true) = (self.updating_operator(), self.last_span() == last.name_span) {
+            let record = match self.ast.exprs[record].kind {
+                ExprKind::Var(name) => self.names.text(name),
+                _ => "r",
+            };
+            let field = self.names.text(last.name);
+            let help = format!("the new value is written out: `{field} = {record}.{field} {symbol} ..`");
+            return self.unexpected("`=`", Some(&help));
+        }
         if self.token().glued
             && self.last_span() == last.name_span
             && matches!(self.peek(), TokenKind::LeftBracket | TokenKind::Dot)

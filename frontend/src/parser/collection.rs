@@ -203,6 +203,15 @@ impl Parser<'_> {
             if self.peek() == TokenKind::LeftBracket {
                 return self.unexpected("`=`", Some(INNER));
             }
+            if let Some(symbol) = self.updating_operator() {
+                let array = match self.ast.exprs[array].kind {
+                    ExprKind::Var(name) => self.names.text(name),
+                    _ => "xs",
+                };
+                let place = if indices.len() == 1 { "[i]" } else { "[i, j]" };
+                let help = format!("the new element is written out: `{place} = {array}{place} {symbol} ..`");
+                return self.unexpected("`=`", Some(&help));
+            }
             self.expect(TokenKind::Equals, "`=`")?;
             replacements.push(Replacement { indices, value: self.expr()?, span });
             if !self.eat(TokenKind::Comma) || self.peek() == TokenKind::RightBrace {

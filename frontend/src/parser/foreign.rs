@@ -1,6 +1,8 @@
 //! Hints for syntax of other languages: what is written here instead.
 
 use super::Parser;
+use super::expr::binary_op;
+use crate::ast::BinaryOp;
 use crate::diagnostics::Diagnostic;
 use crate::library;
 use crate::source::Span;
@@ -183,6 +185,13 @@ impl Parser<'_> {
             }
             _ => None,
         }
+    }
+
+    /// The operator of `+=` and its kin, if that is here.
+    pub(super) fn updating_operator(&self) -> Option<&'static str> {
+        let is_update = self.peek_next() == TokenKind::Equals && self.tokens[self.at + 1].glued;
+        let (op, _) = binary_op(self.peek()).filter(|_| is_update)?;
+        matches!(op, BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul | BinaryOp::Div).then(|| op.symbol())
     }
 
     /// What is written in place of a colon between operands.
