@@ -312,15 +312,33 @@ impl Infer<'_> {
         }
     }
 
-    /// How many arguments a call gives, and how many its function was defined with, if these are fewer.
+    /// How many arguments a call gives, and how many its function was defined with, if these are more.
     pub(super) fn missing_arguments(&self, call: ExprId) -> Option<(ExprId, usize, usize)> {
-        let (callee, found) = match &self.ast.exprs[call].kind {
-            ExprKind::Apply(callee, args) => (*callee, args.len()),
-            ExprKind::Var(_) => (call, 0),
-            _ => return None,
-        };
+        let (callee, found) = self.call_parts(call)?;
         let expected = self.expected_arguments(callee)?;
         (found < expected).then_some((callee, found, expected))
+    }
+
+    /// The same for a call of a type, which says how many arguments a variable takes.
+    pub(super) fn arguments_left(&self, call: ExprId, ty: Ty) -> Option<(ExprId, usize, usize)> {
+        let (callee, found) = self.call_parts(call)?;
+        match self.resolved.meanings[callee]? {
+            Meaning::Local(_) => {
+                let next = |&ty: &Ty| self.out.types.function_parts(ty).map(|(_, result)| result);
+                let left = std::iter::successors(next(&ty), next).count();
+                (left > 0).then_some((callee, found, found + left))
+            }
+            _ => self.missing_arguments(call),
+        }
+    }
+
+    /// What is called, and with how many arguments.
+    fn call_parts(&self, call: ExprId) -> Option<(ExprId, usize)> {
+        match &self.ast.exprs[call].kind {
+            ExprKind::Apply(callee, args) => Some((*callee, args.len())),
+            ExprKind::Var(_) => Some((call, 0)),
+            _ => None,
+        }
     }
 
     /// How many arguments what is called was defined with.

@@ -111,7 +111,7 @@ impl Infer<'_> {
             let error = Diagnostic::error(self.ast.exprs[part].span, format!("{what} can't be shown"))
                 .label(format!("this is {}", self.out.types.describe(ty)))
                 .note("a text shows numbers, truth values, tuples, records, arrays, matrices, lists and data types");
-            let error = self.with_missing_arguments(error, part);
+            let error = self.with_missing_arguments(error, part, ty);
             self.sink.push(error);
         }
     }

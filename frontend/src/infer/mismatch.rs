@@ -200,11 +200,15 @@ impl Infer<'_> {
         expr
     }
 
-    /// Says that a call has fewer arguments than its function was defined with.
-    pub(super) fn with_missing_arguments(&self, error: Diagnostic, call: ExprId) -> Diagnostic {
-        let Some((callee, found, expected)) = self.missing_arguments(call) else { return error };
-        let name = self.callee_name(callee);
-        self.with_signature(error.help(missing_text(name, found, expected)), callee)
+    /// Says that a call of a type has fewer arguments than its function takes.
+    pub(super) fn with_missing_arguments(&self, error: Diagnostic, call: ExprId, ty: Ty) -> Diagnostic {
+        let Some((callee, found, expected)) = self.arguments_left(call, ty) else { return error };
+        let error = error.help(missing_text(self.callee_name(callee), found, expected));
+        match self.resolved.meanings[callee] {
+            // Its type is the one that was found.
+            Some(Meaning::Local(_)) if found == 0 => error,
+            _ => self.with_signature(error, callee),
+        }
     }
 
     pub(super) fn mismatch(&self, span: Span, expected: Ty, found: Ty, why: Why, mismatch: Mismatch) -> Diagnostic {
@@ -296,7 +300,10 @@ impl Infer<'_> {
                 _ => error.help("a `Real` becomes an `Int` with `to_int`, which cuts off the fraction"),
             },
             (Some(Con::Bool), Some(Con::Int | Con::Real)) => error.help("compare it with something: `x != 0`"),
-            (Some(wanted), Some(Con::Function)) if wanted != Con::Function => self.with_missing_arguments(error, place),
+            (Some(wanted), Some(Con::Function)) if wanted != Con::Function => {
+                self.with_missing_arguments(error, place, found)
+            }
+            (None, Some(Con::Function)) if self.is_number(expected) => self.with_missing_arguments(error, place, found),
             (Some(Con::Function), _) if matches!(self.ast.exprs[place].kind, ExprKind::Negate(_)) => {
                 error.help("`(- 1)` is a negative number; the function is `subtract 1`")
             }

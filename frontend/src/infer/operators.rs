@@ -86,7 +86,7 @@ impl Infer<'_> {
         }
         let is_number = self.is_number(found);
         let is_of_arrays = self.out.types.kind_of(found).is_some_and(|kind| Kinds::ARRAYS.has(kind));
-        let (wanted, found) = (self.out.types.describe(wanted), self.out.types.describe(found));
+        let (wanted, ty, found) = (self.out.types.describe(wanted), found, self.out.types.describe(found));
         let error = Diagnostic::error(self.ast.exprs[operand].span, format!("expected {wanted}, found {found}"));
         let what = if is_array { "an array of numbers" } else { "a number" };
         let error = error.label(format!("this is {found}"));
@@ -95,7 +95,7 @@ impl Infer<'_> {
         self.sink.push(match is_array {
             true if is_number => error.help(format!("of two numbers it is `a {plain} b`")),
             false if is_of_arrays => error.help(format!("of two arrays it is `a {plain} b`, element by element")),
-            _ => error,
+            _ => self.with_missing_arguments(error, operand, ty),
         });
     }
 
@@ -165,13 +165,13 @@ impl Infer<'_> {
             }
             _ => error,
         };
-        let error = match (symbol, self.missing_arguments(operand)) {
+        let error = match (symbol, self.arguments_left(operand, ty)) {
             ("-", Some((callee, 0, _))) => {
                 let name = self.callee_name(callee);
                 let error = error.help(format!("a negative argument stands in parentheses: `{name} (-x)`"));
                 self.with_signature(error, callee)
             }
-            _ => self.with_missing_arguments(error, operand),
+            _ => self.with_missing_arguments(error, operand, ty),
         };
         self.sink.push(error);
         false
