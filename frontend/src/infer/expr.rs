@@ -118,6 +118,8 @@ impl Infer<'_> {
 
     fn check_inferred(&mut self, expr: ExprId, expected: Ty, why: Why) {
         let found = self.infer_here(expr);
+        // Messages look it up.
+        self.set(expr, found);
         self.unify_expr(expr, expected, found, why);
     }
 
