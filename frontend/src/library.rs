@@ -30,6 +30,22 @@ pub(crate) fn module_of(name: &str) -> Option<&'static str> {
     MODULES.iter().find(|(_, text)| text.lines().any(defines)).map(|module| module.0)
 }
 
+/// The function of `linalg` that does what another one does, but with a second argument of one dimension more or less.
+pub(crate) fn of_other_shape(function: &str) -> Option<&'static str> {
+    const PAIRS: [[&str; 2]; 4] = [
+        ["matvec", "matmul"],
+        ["solve", "solve_matrix"],
+        ["solve_lower", "solve_lower_matrix"],
+        ["solve_upper", "solve_upper_matrix"],
+    ];
+    let other = |[a, b]: [&'static str; 2]| match function {
+        _ if function == a => Some(b),
+        _ if function == b => Some(a),
+        _ => None,
+    };
+    PAIRS.into_iter().find_map(other)
+}
+
 /// What messages call the file of a module.
 pub(crate) fn file_name(name: &str) -> String {
     format!("library/{name}.dual")

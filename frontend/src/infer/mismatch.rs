@@ -3,6 +3,7 @@
 use super::Infer;
 use crate::ast::{ConstructorId, ExprId, ExprKind};
 use crate::diagnostics::Diagnostic;
+use crate::library;
 use crate::names::Name;
 use crate::parser::PARTS;
 use crate::quote;
@@ -137,6 +138,9 @@ impl Infer<'_> {
                  `linalg.matmul m n`",
             );
         }
+        if let Some(help) = self.of_other_shape(callee, index, [expected, found]) {
+            return error.help(help);
+        }
         if index != 0 || !is_number || types.collection_parts(found).is_none() {
             return error;
         }
@@ -151,6 +155,30 @@ impl Infer<'_> {
                 error.help(format!("of each element: `map {name} {arg}`"))
             }
             _ => error,
+        }
+    }
+
+    /// What to call in place of a function of `linalg` that is given an array for a matrix, or the other way.
+    fn of_other_shape(&self, callee: ExprId, index: usize, types: [Ty; 2]) -> Option<String> {
+        let Some(Meaning::Def(def)) = self.resolved.meanings[callee] else { return None };
+        let module = self.ast.file_of(def)?.module?;
+        if self.names.text(module) != "linalg" || self.sources.is_own(self.ast.defs[def].name_span) {
+            return None;
+        }
+        const MATRIX: Option<Kind> = Some(Kind::Tensor(2));
+        let found = match types.map(|ty| self.out.types.kind_of(ty)) {
+            [MATRIX, Some(Kind::Array)] => "an array",
+            [Some(Kind::Array), MATRIX] => "a matrix",
+            _ => return None,
+        };
+        // As it is called here: `la.matmul` after `import linalg as la`.
+        let called = self.callee_name(callee);
+        let (module, function) = called.rsplit_once('.').unwrap_or(("linalg", called));
+        let other = library::of_other_shape(function)?;
+        match (index, function) {
+            (1, _) => Some(format!("with {found} it is `{module}.{other}`")),
+            (0, "matmul") => Some(format!("of an array and a matrix it is `{module}.{other} (transpose m) x`")),
+            _ => None,
         }
     }
 
