@@ -1,7 +1,7 @@
 //! What is said when two types don't fit: expected and found, why it is expected, and how to mend it.
 
 use super::Infer;
-use crate::ast::{ConstructorId, ExprId, ExprKind};
+use crate::ast::{ConstructorId, ExprId, ExprKind, PatternKind};
 use crate::diagnostics::Diagnostic;
 use crate::library;
 use crate::names::Name;
@@ -335,6 +335,9 @@ impl Infer<'_> {
             (Some(Con::Function), _) if matches!(self.ast.exprs[place].kind, ExprKind::Negate(_)) => {
                 error.help("`(- 1)` is a negative number; the function is `subtract 1`")
             }
+            (wanted, Some(Con::Tuple)) if wanted != Some(Con::Tuple) => {
+                self.with_part_of_loop(error, place, expected, found)
+            }
             (Some(Con::Collection), Some(Con::Collection)) => match (types.kind_of(expected), types.kind_of(found)) {
                 (Some(Kind::List), Some(Kind::Array)) => error.help("an array becomes a list with `to_list`"),
                 (Some(Kind::Array), Some(Kind::List)) => {
@@ -345,6 +348,30 @@ impl Infer<'_> {
             (Some(Con::Record(wanted)), Some(Con::Record(found))) => self.with_fields(error, wanted, found),
             _ => error,
         }
+    }
+
+    /// Says how to get at a part of a loop's accumulator where the loop stands for that: the first that is what is
+    /// expected, or else the first that may be.
+    pub(super) fn with_part_of_loop(&self, error: Diagnostic, place: ExprId, expected: Ty, found: Ty) -> Diagnostic {
+        const SHOWN_MAX: usize = 6;
+        let (ast, types) = (self.ast, &self.out.types);
+        let ExprKind::Loop { pattern, .. } = ast.exprs[place].kind else { return error };
+        let PatternKind::Tuple(parts) = &ast.patterns[pattern].kind else { return error };
+        let wanted = types.con_of(expected);
+        let is_wanted = |&ty: &Ty| wanted.is_some() && types.con_of(ty) == wanted;
+        let may_be = |&ty: &Ty| {
+            self.is_number(expected) && self.is_number(ty) && (wanted.is_none() || types.con_of(ty).is_none())
+        };
+        let found = types.tuple_parts(found).unwrap_or_default();
+        let at = found.iter().position(is_wanted).or_else(|| found.iter().position(may_be));
+        let Some(at) = at.filter(|_| parts.len() <= SHOWN_MAX) else { return error };
+        let PatternKind::Var(name) = ast.patterns[parts[at]].kind else { return error };
+        let name = self.names.text(name);
+        let shown: Vec<&str> = (0..parts.len()).map(|part| if part == at { name } else { "_" }).collect();
+        error.help(format!(
+            "a part of what the loop gives gets a name: `let ({}) = loop .. in {name}`",
+            shown.join(", ")
+        ))
     }
 
     /// Adds which fields differ.

@@ -156,6 +156,10 @@ impl Infer<'_> {
             Class::Ordered if self.negated(operand).is_some() => {
                 error.help(format!("`not` takes what directly follows it: write `not (a {symbol} b)`"))
             }
+            Class::Arithmetic | Class::Number if self.out.types.con_of(ty) == Some(Con::Tuple) => {
+                let number = self.out.types.var(Class::Number);
+                self.with_part_of_loop(error, self.innermost(operand), number, ty)
+            }
             Class::Equal => error.note("functions can't be compared"),
             Class::Number if symbol == "^" && self.out.types.kind_of(ty).is_some() => {
                 error.help("of each element it is `map (^ 2) xs`")
