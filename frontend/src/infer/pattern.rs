@@ -1,10 +1,11 @@
 //! Patterns. The expected type is handed down, so that a mismatch is reported at the innermost pattern.
 
 use super::{Infer, Why};
-use crate::ast::{ExprId, LIST, PatternId, PatternKind};
+use crate::ast::{ConstructorId, ExprId, LIST, PatternId, PatternKind};
 use crate::diagnostics::Diagnostic;
 use crate::hash::HashMap;
 use crate::names::Name;
+use crate::source::Span;
 use crate::types::{Class, Con, Kind, Ty};
 
 impl Infer<'_> {
@@ -154,7 +155,13 @@ impl Infer<'_> {
         }
         if declared.field_names.is_some() || args.len() != fields.len() {
             let span = ast.patterns[pattern].span;
-            self.wrong_constructor_count(constructor, span, args.len());
+            let error = self.constructor_count(constructor, span, args.len());
+            self.sink.push(match declared.field_names {
+                Some(_) => {
+                    error.help(format!("the pattern `{} {{}}` matches whatever they are", self.names.text(declared.name)))
+                }
+                None => error,
+            });
             self.out.patterns[pattern] = self.out.types.error;
             return self.check_parts(args, &vec![self.out.types.error; args.len()], false, why);
         }
@@ -162,7 +169,7 @@ impl Infer<'_> {
     }
 
     /// The types of a constructor's fields and of what it makes, at one use.
-    pub(super) fn constructor_type(&mut self, constructor: crate::ast::ConstructorId) -> (Vec<Ty>, Ty) {
+    pub(super) fn constructor_type(&mut self, constructor: ConstructorId) -> (Vec<Ty>, Ty) {
         let data = self.ast.constructors[constructor].data;
         let params = self.out.datas[data].clone();
         let args: Vec<Ty> = params.iter().map(|_| self.out.types.var(Class::Any)).collect();
@@ -174,12 +181,13 @@ impl Infer<'_> {
         (fields, made)
     }
 
-    pub(super) fn wrong_constructor_count(
-        &mut self,
-        constructor: crate::ast::ConstructorId,
-        span: crate::source::Span,
-        found: usize,
-    ) {
+    pub(super) fn wrong_constructor_count(&mut self, constructor: ConstructorId, span: Span, found: usize) {
+        let error = self.constructor_count(constructor, span, found);
+        self.sink.push(error);
+    }
+
+    /// What is said of a constructor with another number of arguments, or with arguments where it has named fields.
+    fn constructor_count(&self, constructor: ConstructorId, span: Span, found: usize) -> Diagnostic {
         let declared = &self.ast.constructors[constructor];
         let name = self.names.text(declared.name);
         if let Some(fields) = &declared.field_names {
@@ -187,7 +195,7 @@ impl Infer<'_> {
             let fields: Vec<&str> = fields.iter().take(SHOWN).map(|field| self.names.text(field.0)).collect();
             let error = Diagnostic::error(span, format!("`{name}` has named fields"));
             let help = format!("write `{name} {{ {} = .. }}`", fields.join(" = .., "));
-            return self.sink.push(error.also(declared.name_span, "declared here").help(help));
+            return error.also(declared.name_span, "declared here").help(help);
         }
         let expected = match declared.fields.len() {
             0 => "no argument".to_owned(),
@@ -196,9 +204,9 @@ impl Infer<'_> {
         };
         let error = Diagnostic::error(span, format!("`{name}` takes {expected}, found {found}"));
         let error = error.also(declared.name_span, "declared here");
-        self.sink.push(match found > declared.fields.len() && found > 1 {
+        match found > declared.fields.len() && found > 1 {
             true => error.help("an argument with arguments of its own needs parentheses: `f (g x)`"),
             false => error,
-        });
+        }
     }
 }
