@@ -122,6 +122,21 @@ fn comparisons_that_look_like_assignments_are_told() {
 }
 
 #[test]
+fn indices_that_count_from_the_end_are_told() {
+    let told = |column: u32| format!("w.dual:1:{column}: a negative index is out of bounds");
+    warns("def f (xs : Array Real) = xs[-1] + xs[- 2]", &[&told(30), &told(39)]);
+    warns("def f (xs : List Real) = xs[-3 .. -1]", &[&told(29), &told(35)]);
+    warns("def f (m : Matrix Real) = (m[0, -1], m[-2 .., 0])", &[&told(33), &told(40)]);
+    warns("def f (xs : Array Real) = { xs with [-1] = 0 }", &[&told(38)]);
+    warns("def f (xs : Array Real) (i : Int) = xs[-i] + xs[-1 + i] + xs[length xs - 1] + xs[-0]", &[]);
+    let compiled = compile_with("w.dual", "def f (xs : List Real) = xs[-1]", &CompileOptions::default()).unwrap();
+    let help = &compiled.warnings.list()[0].help;
+    assert_eq!(help[..], ["the last element is `xs[length xs - 1]` or `last xs`"]);
+    let compiled = compile_with("w.dual", "def f (m : Matrix Real) = m[0, -2]", &CompileOptions::default()).unwrap();
+    assert_eq!(compiled.warnings.list()[0].help[..], ["counted from the end it is `columns m - 2`"]);
+}
+
+#[test]
 fn programs_of_the_repository_are_free_of_warnings() {
     let options = CompileOptions::default().importing(Arc::new(FolderImporter::default()));
     let (mut count, mut told) = (0, Vec::new());

@@ -1,5 +1,5 @@
 //! Warnings: what is compiled, but is probably not what was meant. Names that nothing uses, quotients of integers where
-//! a quotient of reals was probably wanted, and `<-`.
+//! a quotient of reals was probably wanted, `<-`, and indices that count from the end.
 //!
 //! Only what a program's author has written is looked at, and only if it has no errors. Every expression, pattern and
 //! type is visited once. What is used is told from the side tables of resolution, and no walk nests.
@@ -7,7 +7,7 @@
 use crate::arena::{Id, Table};
 use crate::ast::{
     BinaryOp, ConstructorId, DataId, DefId, ExprId, ExprKind, FieldPattern, LocalFunctionId, PatternId, PatternKind,
-    TypeExprKind,
+    Subscript, TypeExprKind,
 };
 use crate::builtins::Builtin;
 use crate::diagnostics::{Diagnostic, Sink};
@@ -32,6 +32,7 @@ pub(crate) fn warn(program: &Program<'_>, sources: &SourceMap, sink: &mut Sink, 
     warnings.imports();
     warnings.quotients();
     warnings.arrows();
+    warnings.negative_indices();
 }
 
 /// What the program's own expressions, patterns and types mention.
@@ -337,6 +338,62 @@ impl Warnings<'_> {
                 self.sink.push(warning);
             }
         }
+    }
+
+    /// Indices that are written as negative numbers, which count from the end in other languages and trap here.
+    fn negative_indices(&mut self) {
+        let ast = self.program.ast;
+        for (_, expr) in ast.exprs.iter() {
+            if !self.sources.contains(expr.span) || !self.meter.step(expr.span) {
+                break;
+            }
+            match &expr.kind {
+                ExprKind::Index(array, subscripts) => {
+                    for (at, subscript) in subscripts.iter().enumerate() {
+                        let (ends, is_element) = match *subscript {
+                            Subscript::At(index) => ([Some(index), None], subscripts.len() == 1),
+                            Subscript::Range(from, to) => ([from, to], false),
+                        };
+                        let dimension = (at, subscripts.len());
+                        ends.into_iter().flatten().for_each(|end| self.negative(*array, end, dimension, is_element));
+                    }
+                }
+                ExprKind::Replace(array, replacements) => {
+                    for indices in replacements.iter().map(|replacement| &replacement.indices) {
+                        for (at, &index) in indices.iter().enumerate() {
+                            self.negative(*array, index, (at, indices.len()), false);
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Warns of an index, a place among so many, if it is a negative number. `is_element` says whether an element is
+    /// read by it alone.
+    fn negative(&mut self, array: ExprId, index: ExprId, dimension: (usize, usize), is_element: bool) {
+        let ast = self.program.ast;
+        let ExprKind::Negate(operand) = ast.exprs[index].kind else { return };
+        let ExprKind::Int(back @ 1..) = ast.exprs[operand].kind else { return };
+        let span = ast.exprs[index].span;
+        if !self.sources.is_own(span) {
+            return;
+        }
+        let warning = Diagnostic::warning(span, "a negative index is out of bounds").note("indices begin at 0");
+        let length = match dimension {
+            (0, 1) => "length",
+            (0, 2) => "rows",
+            (1, 2) => "columns",
+            _ => return self.sink.push(warning),
+        };
+        let quoted = quote::operand(ast, self.sources, array);
+        let array = quoted.as_deref().unwrap_or("xs");
+        let counted = format!("{length} {array} - {back}");
+        self.sink.push(warning.help(match is_element && back == 1 {
+            true => format!("the last element is `{array}[{counted}]` or `last {array}`"),
+            false => format!("counted from the end it is `{counted}`"),
+        }));
     }
 
     fn is_integer(&self, expr: ExprId) -> bool {

@@ -157,9 +157,8 @@ impl Infer<'_> {
             let span = ast.patterns[pattern].span;
             let error = self.constructor_count(constructor, span, args.len());
             self.sink.push(match declared.field_names {
-                Some(_) => {
-                    error.help(format!("the pattern `{} {{}}` matches whatever they are", self.names.text(declared.name)))
-                }
+                Some(_) => error
+                    .help(format!("the pattern `{} {{}}` matches whatever they are", self.names.text(declared.name))),
                 None => error,
             });
             self.out.patterns[pattern] = self.out.types.error;
