@@ -1,8 +1,8 @@
-//! Improves functions after inlining, each by itself: equal expressions are computed once, arrays that are read at once
-//! are not made, branches in loops become selections, indices are computed in fewer steps, loops carry rows that they
-//! change, first rounds that differ are done before the others, what doesn't change leaves loops, loads move to where
-//! they are entered, arithmetic waits for calls, and what nobody reads is dropped. At last tasks lose the parameters
-//! that they don't read.
+//! Improves functions after inlining, each by itself: equal expressions are computed once, what loops carry as it is is
+//! read before them, tests that are known to hold are dropped, arrays that are read at once are not made, branches in
+//! loops become selections, indices are computed in fewer steps, loops carry rows that they change, first rounds that
+//! differ are done before the others, what doesn't change leaves loops, loads move to where they are entered, arithmetic
+//! waits for calls, and what nobody reads is dropped. At last tasks lose the parameters that they don't read.
 //!
 //! But for the elements of arrays (`arrays.rs`), loops in loops (`invariant.rs`) and loads (`entry.rs`), all of them
 //! move or remove only what is *pure*: it has no effect, always ends, and can't trap. So nothing that a program does is
@@ -11,6 +11,7 @@
 //! them.
 
 mod arrays;
+mod carried;
 mod cases;
 mod copies;
 mod copy_reasons;
@@ -28,6 +29,7 @@ mod scalars;
 mod select;
 mod share;
 mod sink;
+mod tested;
 mod unbox;
 mod updates;
 
@@ -60,6 +62,14 @@ pub(crate) fn optimise(mut program: Program, meter: &Meter) -> Program {
         integers::simplify(function, lists, meter);
         hoist::hoist(function, lists, meter);
         share::share(function, lists, meter);
+        // What a loop begins with has names now.
+        if carried::look_before(function, lists, meter) {
+            integers::simplify(function, lists, meter);
+            hoist::hoist(function, lists, meter);
+            share::share(function, lists, meter);
+        }
+        // Equal tests have one name.
+        tested::drop_known(function, meter);
         // What is read twice has been read once since equal loads are shared. In the loops that take them in, elements
         // may have parts that don't change, or that were there before.
         if arrays::fuse(function, lists, meter) {
@@ -89,6 +99,7 @@ pub(crate) fn optimise(mut program: Program, meter: &Meter) -> Program {
             hoist::hoist(function, lists, meter);
             share::share(function, lists, meter);
         }
+        tested::drop_known(function, meter);
         // Loads that were shared are out of branches now.
         select::select(function, lists, meter);
         extremes::find_by_index(function, lists, meter);

@@ -248,3 +248,54 @@ fn several_changes_of_an_array_take_one_copy() {
     let error = run(text, &[array(&[1.0]), Value::Real(0.0)]).expect_err("there are no such elements");
     assert!(error.contains("index 7"), "{error}");
 }
+
+#[test]
+fn sizes_that_a_loop_hands_on_are_what_they_were_before() {
+    let text = "def f (m : Matrix Real) (n : Int) : Matrix Real =
+        loop m = m for i in 1 .. rows m do loop m = m for j < n do { m with [i, j] = 2 * m[i, j] + m[i - 1, j] }";
+    // The row above is tested, and the column once for three places.
+    assert_eq!(counts(text, [Op::TrapWith, Op::IMul]), [2, 2]);
+    let matrix = |rows: &[&[f64]]| Value::Array(rows.iter().map(|row| Value::Reals(row.to_vec())).collect());
+    let m = matrix(&[&[1.0, 2.0], &[3.0, 4.0], &[5.0, 6.0]]);
+    let changed = matrix(&[&[1.0, 2.0], &[7.0, 10.0], &[17.0, 22.0]]);
+    assert_eq!(run(text, &[m.clone(), Value::Int(2)]), Ok(changed));
+    assert_eq!(run(text, &[m.clone(), Value::Int(0)]), Ok(m.clone()));
+    let beyond = run(text, &[m.clone(), Value::Int(3)]).unwrap_err();
+    assert!(beyond.contains("index [1, 2] is out of bounds of a matrix of 3 rows and 2 columns"), "{beyond}");
+    // What a round exchanges, or takes from elsewhere, isn't handed on.
+    let text = "def f (a : Matrix Real) (b : Matrix Real) (n : Int) : (Int, Int, Real) =
+        let (x, y) = loop (x, y) = (a, b) for i < n do ({ y with [0, 0] = y[0, 0] + 1 }, x) in
+        (rows x, columns y, x[0, columns x - 1])";
+    let wide = matrix(&[&[7.0, 8.0, 9.0]]);
+    let found = |n| run(text, &[m.clone(), wide.clone(), Value::Int(n)]);
+    let tuple = |a, b, x| Ok(Value::Tuple(vec![Value::Int(a), Value::Int(b), Value::Real(x)]));
+    assert_eq!([found(0), found(1), found(2)], [tuple(3, 3, 2.0), tuple(1, 2, 9.0), tuple(3, 3, 2.0)]);
+    let text = "def f (a : Matrix Real) (b : Matrix Real) (n : Int) : (Int, Real) =
+        let x = loop x = a for i < n do if i == 1 then b else { x with [0, 1] = x[0, 1] + x[0, columns x - 1] } in
+        (columns x, x[0, 1])";
+    let found = |n| run(text, &[m.clone(), wide.clone(), Value::Int(n)]);
+    let tuple = |count, x| Ok(Value::Tuple(vec![Value::Int(count), Value::Real(x)]));
+    assert_eq!([found(1), found(2), found(3)], [tuple(2, 4.0), tuple(3, 8.0), tuple(3, 17.0)]);
+}
+
+#[test]
+fn what_has_been_tested_is_not_tested_again() {
+    let counted = |body: &str| {
+        let text = format!("def f (m : Matrix Real) (i : Int) (j : Int) : Real = {body}");
+        counts(&text, [Op::TrapWith])[0]
+    };
+    assert_eq!(counted("m[i, j] + exp m[i, j] * m[i, 0]"), 2);
+    // A test that was made on one way only says nothing behind it.
+    assert_eq!(counted("(if m[0, 0] > 0 then m[i, j] else 1) + m[i, j]"), 3);
+    assert_eq!(counted("(loop s = 0.0 for _ < i do s + m[i, j]) + m[i, j]"), 2);
+    let text = "def f (m : Matrix Real) (i : Int) (j : Int) : Real = (if m[0, 0] > 0 then m[i, j] else 1) + m[i, j]";
+    let m = Value::Array([[-1.0, 2.0]].map(|row| reals(&row)).into());
+    let found = |j| run(text, &[m.clone(), Value::Int(0), Value::Int(j)]);
+    assert_eq!(found(1), Ok(Value::Real(3.0)));
+    assert!(found(2).unwrap_err().contains("index [0, 2] is out of bounds"));
+    // Nor does one that has failed and gone on.
+    let text = "def f (x : Real) (n : Int) : Real =
+        let a = if n > 3 then x else 0 in let b = if n > 3 then 2 * x else 1 in if n > 3 then a * b else a - b";
+    assert_eq!(run(text, &[Value::Real(3.0), Value::Int(4)]), Ok(Value::Real(18.0)));
+    assert_eq!(run(text, &[Value::Real(3.0), Value::Int(3)]), Ok(Value::Real(-1.0)));
+}
