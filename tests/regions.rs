@@ -79,7 +79,8 @@ impl Nest<'_> {
         self.line(&line);
     }
 
-    /// Leaves an index in i9, that of one of eight elements. What it is made of may have been computed in blocks before.
+    /// Leaves an index in i9, that of one of eight elements. What it is made of may have been computed in blocks
+    /// before.
     fn index(&mut self, (i, j): (u8, u8)) -> String {
         let on = self.label();
         let next = format!("jump l{on}\n l{on}:");

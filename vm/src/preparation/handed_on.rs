@@ -1,6 +1,6 @@
 //! Elements of arrays that a block of a region has loaded, and integers that it has computed, which a later block
-//! reads. There they can be loaded and computed again as well, as long as registers hold what leads to them: the test of
-//! an index ends a block, and what is read there, and what is computed with it, stands behind the next test.
+//! reads. There they can be loaded and computed again as well, as long as registers hold what leads to them: the test
+//! of an index ends a block, and what is read there, and what is computed with it, stands behind the next test.
 
 use super::stretch::Stretch;
 use crate::bytecode::isa::{Bank, Op, Reg};
