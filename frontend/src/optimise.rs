@@ -1,8 +1,9 @@
 //! Improves functions after inlining, each by itself: equal expressions are computed once, what loops carry as it is is
 //! read before them, tests that are known to hold are dropped, arrays that are read at once are not made, branches in
 //! loops become selections, indices are computed in fewer steps, loops carry rows that they change, first rounds that
-//! differ are done before the others, what doesn't change leaves loops, loads move to where they are entered, arithmetic
-//! waits for calls, and what nobody reads is dropped. At last tasks lose the parameters that they don't read.
+//! differ are done before the others, what doesn't change leaves loops, loads move to where they are entered,
+//! arithmetic waits for calls, and what nobody reads is dropped. At last tasks lose the parameters that they don't
+//! read.
 //!
 //! But for the elements of arrays (`arrays.rs`), loops in loops (`invariant.rs`) and loads (`entry.rs`), all of them
 //! move or remove only what is *pure*: it has no effect, always ends, and can't trap. So nothing that a program does is

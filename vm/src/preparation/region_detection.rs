@@ -11,7 +11,9 @@
 //!
 //! Which loops qualify depends on the code alone, because the order of sums in the sweep follows from it.
 
-use super::builder_names::{BuilderNames, GroupId};
+mod builders;
+
+use super::builder_names::BuilderNames;
 use super::flow::{FlowGraph, Predecessors};
 use super::handed_on::HandedOn;
 use super::liveness::{self, RegSet};
@@ -24,7 +26,8 @@ use crate::bytecode::module::{Body, ModuleDef, TypeDef, ValueType};
 use crate::records::region::{ChangedArray, ChangedBuilder};
 use crate::running::meter::Watch;
 use crate::trap::TrapKind;
-use std::collections::{BTreeMap, BTreeSet};
+use builders::Builders;
+use std::collections::BTreeSet;
 
 /// A region has at most so many blocks, so that a byte tells which of its edges control has taken.
 const BLOCKS_MAX: usize = 200;
@@ -295,35 +298,6 @@ struct Finder<'a> {
     goes_round_otherwise: Option<bool>,
 }
 
-/// What a loop does with the builders of a group.
-#[derive(Debug, Default)]
-struct Uses {
-    /// The registers that hold one where instructions of the loop name it.
-    registers: BTreeSet<u16>,
-    of_reals: bool,
-    /// Where one is begun.
-    begun: Vec<u32>,
-    is_pushed: bool,
-    is_finished: bool,
-    /// The first instruction that gives one another name.
-    moved: Option<u32>,
-    /// The first instruction that reads or replaces a real of one.
-    changed: Option<u32>,
-    is_put: bool,
-}
-
-/// What a loop does with builders.
-#[derive(Debug, Default)]
-struct Builders {
-    /// By their groups; by their registers if it does nothing but to append.
-    uses: BTreeMap<GroupId, Uses>,
-    /// The reference register that those of reals go by. It holds the builder where the loop begins and ends, if that
-    /// was begun before.
-    names: BTreeMap<GroupId, u16>,
-    /// The instructions that deal with builders, each with the group.
-    insts: BTreeMap<u32, GroupId>,
-}
-
 impl Finder<'_> {
     /// The region that a loop is, or why it is none.
     fn region(&mut self, number: usize, watch: &Watch<'_>) -> Result<Result<Region, Refusal>, TrapKind> {
@@ -429,82 +403,6 @@ impl Finder<'_> {
         Ok(if makes || !region.live_after.is_empty() { Ok(region) } else { Err(Refusal::NothingRead) })
     }
 
-    /// What a loop does with builders, or what it holds that a region doesn't.
-    fn builders(&mut self, found: &Natural, watch: &Watch<'_>) -> Result<Result<Builders, Refusal>, TrapKind> {
-        let Facts { module, body, flow, .. } = self.facts;
-        let mut instructions = 0;
-        // With the register of the builder.
-        let mut insts: Vec<(u32, u16)> = Vec::new();
-        let mut only_appends = true;
-        for &block in &found.blocks {
-            let block = flow.blocks()[block];
-            instructions += body.computing(block.start..block.end);
-            if instructions > INSTRUCTIONS_MAX {
-                return Ok(Err(Refusal::Instructions { max: INSTRUCTIONS_MAX }));
-            }
-            for (at, inst) in (block.start..).zip(&body.code[block.start as usize..block.end as usize]) {
-                watch.tick(1)?;
-                let builder = match inst.op {
-                    // One of two builders, of which nobody knows here.
-                    Op::PSelect if self.is_builder(inst.a) => return Ok(Err(Refusal::BuilderUnknown { inst: at })),
-                    Op::PMov if self.is_builder(inst.a) => inst.a,
-                    Op::Build | Op::Push | Op::IPush | Op::PPush | Op::Put | Op::IPut => inst.a,
-                    Op::Finish | Op::Get | Op::IGet => inst.b,
-                    op if may_hold(op) => continue,
-                    _ => return Ok(Err(Refusal::holds(module, body, at))),
-                };
-                only_appends &= matches!(inst.op, Op::Push | Op::IPush | Op::PPush);
-                insts.push((at, builder));
-            }
-        }
-        if !only_appends && !self.find_names(watch)? {
-            return Ok(Err(Refusal::FunctionSize));
-        }
-        let mut builders = Builders::default();
-        for (at, builder) in insts {
-            let names = self.names.as_ref().and_then(Option::as_ref).filter(|_| !only_appends);
-            let group = names.map_or(GroupId::from(builder), |names| names.group(at, builder));
-            builders.insts.insert(at, group);
-            let uses = builders.uses.entry(group).or_default();
-            uses.registers.insert(builder);
-            uses.of_reals = self.is_builder_of_reals(builder);
-            let inst = body.code[at as usize];
-            match inst.op {
-                Op::PMov => {
-                    uses.registers.insert(inst.b);
-                    uses.moved = uses.moved.or(Some(at));
-                }
-                Op::Build => uses.begun.push(at),
-                Op::Push => uses.is_pushed = true,
-                Op::Finish => uses.is_finished = true,
-                Op::Get | Op::Put => {
-                    uses.changed = uses.changed.or(Some(at));
-                    uses.is_put |= inst.op == Op::Put;
-                }
-                _ => {}
-            }
-        }
-        let from_before = || builders.uses.values().filter(|uses| uses.begun.is_empty());
-        Ok(if from_before().filter(|uses| uses.is_pushed).count() > 1 {
-            // Those of two registers could be one.
-            Err(Refusal::Builders)
-        } else if from_before().any(|uses| uses.is_finished) {
-            Err(Refusal::BuilderFromOutside)
-        } else {
-            Ok(builders)
-        })
-    }
-
-    fn is_builder(&self, reference: u16) -> bool {
-        let Facts { body, module, .. } = self.facts;
-        matches!(module.types[body.refs[usize::from(reference)].index()], TypeDef::Builder(_))
-    }
-
-    fn is_builder_of_reals(&self, reference: u16) -> bool {
-        let Facts { body, module, .. } = self.facts;
-        module.types[body.refs[usize::from(reference)].index()] == TypeDef::Builder(ValueType::Real)
-    }
-
     /// Whether what a register holds is an array of reals, or becomes one.
     fn holds_reals(&self, reference: u16) -> bool {
         let Facts { body, module, .. } = self.facts;
@@ -525,127 +423,6 @@ impl Finder<'_> {
             self.live_refs = Some(liveness::live_out(body, Bank::Ref, flow, watch)?);
         }
         Ok(())
-    }
-
-    /// Finds which registers may hold one builder, unless that was done. Says whether it is known.
-    fn find_names(&mut self, watch: &Watch<'_>) -> Result<bool, TrapKind> {
-        self.find_live_refs(watch)?;
-        let Facts { module, body, flow, .. } = self.facts;
-        if self.names.is_none() {
-            self.names = Some(match &self.live_refs {
-                Some(Some(live)) => BuilderNames::of(module, (body, flow, live), watch)?,
-                _ => None,
-            });
-        }
-        Ok(self.names.as_ref().is_some_and(Option::is_some))
-    }
-
-    /// Gives names to the builders of reals of a loop, if it may be a region that does with them what it does.
-    ///
-    /// The elements of an array that is changed in place get slots of their own where the region begins, which takes
-    /// time in proportion to their number: so the array has to have been begun since the head of any loop around was
-    /// passed, which took as much. What the loop begins is nobody's before it and after it.
-    fn name(
-        &mut self,
-        number: usize,
-        builders: &mut Builders,
-        refs_before: &[u16],
-        watch: &Watch<'_>,
-    ) -> Result<Result<(), Refusal>, TrapKind> {
-        let Some(mut names) = self.names.take().flatten() else {
-            // It only appends.
-            let of_reals = builders.uses.iter().filter(|(_, uses)| uses.of_reals);
-            builders.names = of_reals.map(|(&group, _)| (group, group as u16)).collect();
-            return Ok(Ok(()));
-        };
-        let named = self.name_by(&mut names, number, builders, refs_before, watch);
-        self.names = Some(Some(names));
-        named
-    }
-
-    fn name_by(
-        &mut self,
-        names: &mut BuilderNames,
-        number: usize,
-        builders: &mut Builders,
-        refs_before: &[u16],
-        watch: &Watch<'_>,
-    ) -> Result<Result<(), Refusal>, TrapKind> {
-        if let Some(inst) = builders.uses.values().find_map(|uses| uses.changed)
-            && self.goes_round_otherwise(watch)?
-        {
-            return Ok(Err(Refusal::ChangedAround { inst }));
-        }
-        let Facts { body, flow, .. } = self.facts;
-        let Some(Some(live)) = &self.live_refs else { return Ok(Err(Refusal::FunctionSize)) };
-        let known = (body, flow, &**live);
-        let found = &self.nest[number];
-        let begun = |group: &GroupId| builders.uses.get(group).is_some_and(|uses| !uses.begun.is_empty());
-        for block in self.blocks_after(found).into_iter().chain([found.head]) {
-            let alive = names.alive(block);
-            watch.tick(4 * alive.len())?;
-            if alive.iter().any(|(_, group)| begun(group)) {
-                return Ok(Err(Refusal::BuilderInUse));
-            }
-        }
-        // A register that holds several builders, one after the other, says nothing of one of them.
-        let holds_no_other = |group: GroupId, register: u16| {
-            builders.uses.iter().all(|(&other, uses)| other == group || !uses.registers.contains(&register))
-        };
-        for (&group, uses) in builders.uses.iter().filter(|(_, uses)| uses.begun.is_empty() && uses.of_reals) {
-            if let Some(inst) = uses.changed {
-                // Elements that are pushed have no slots yet.
-                if uses.is_pushed {
-                    return Ok(Err(Refusal::ChangedWhereMade { inst }));
-                }
-                let parents = std::iter::successors(self.nest[number].parent, |&around| self.nest[around].parent);
-                for head in parents.map(|around| self.nest[around].head).chain([0]) {
-                    let alive = names.alive(head);
-                    watch.tick(alive.len())?;
-                    if !names.is_known(group) || alive.iter().any(|&(_, other)| other == group) {
-                        return Ok(Err(Refusal::ChangedAround { inst }));
-                    }
-                }
-            }
-            let first = *uses.registers.first().expect("an instruction names it");
-            let Some(inst) = uses.changed.or(uses.moved) else {
-                // It appends to what is in one register.
-                builders.names.insert(group, first);
-                continue;
-            };
-            let mut alive = names.alive(found.head).iter().filter(|&&(_, other)| other == group);
-            let name = alive.find(|&&(register, _)| refs_before.contains(&register) && holds_no_other(group, register));
-            let name = name.map(|&(register, _)| register);
-            match name.filter(|_| names.is_known(group)) {
-                Some(name) if names.is_one(group, known, watch)? => builders.names.insert(group, name),
-                _ => return Ok(Err(Refusal::BuilderUnknown { inst })),
-            };
-        }
-        // Those of one register go by it, if none of them has another one: there is one of them at a time.
-        let made = || builders.uses.iter().filter(|(_, uses)| !uses.begun.is_empty() && uses.of_reals);
-        let has_several = |uses: &Uses| uses.registers.len() > 1;
-        for (&group, uses) in made().filter(|(_, uses)| !has_several(uses)) {
-            builders.names.insert(group, *uses.registers.first().expect("it is begun there"));
-        }
-        for (&group, uses) in made().filter(|(_, uses)| has_several(uses)) {
-            let is_free = |register: &&u16| !builders.names.values().any(|name| name == *register);
-            let name = uses.registers.iter().find(is_free).or(uses.registers.first());
-            builders.names.insert(group, *name.expect("it is begun there"));
-        }
-        for (group, uses) in made() {
-            if let Some(inst) = uses.changed {
-                return Ok(Err(Refusal::ChangedWhereMade { inst }));
-            }
-            let name = builders.names[group];
-            let same: BTreeSet<GroupId> =
-                builders.names.iter().filter(|&(_, other)| *other == name).map(|(&group, _)| group).collect();
-            let is_simple = |group: &GroupId| !has_several(&builders.uses[group]);
-            if !same.iter().all(is_simple) && !names.are_one(&same, &uses.begun, known, watch)? {
-                let inst = uses.moved.unwrap_or(uses.begun[0]);
-                return Ok(Err(Refusal::BuilderUnknown { inst }));
-            }
-        }
-        Ok(Ok(()))
     }
 
     /// Whether control goes round anywhere in the function in a way that is no loop, which nobody would know to be
