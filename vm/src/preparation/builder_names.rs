@@ -188,11 +188,23 @@ impl BuilderNames {
 
 /// Whether an instruction leaves a builder where it is known to be.
 fn stays(op: Op) -> bool {
-    match op {
-        Op::Build | Op::PMov | Op::Finish | Op::Push | Op::IPush | Op::PPush | Op::Extend | Op::Len => true,
-        Op::Get | Op::IGet | Op::PGet | Op::Put | Op::IPut | Op::PPut => true,
-        _ => false,
-    }
+    matches!(
+        op,
+        Op::Build
+            | Op::PMov
+            | Op::Finish
+            | Op::Push
+            | Op::IPush
+            | Op::PPush
+            | Op::Extend
+            | Op::Len
+            | Op::Get
+            | Op::IGet
+            | Op::PGet
+            | Op::Put
+            | Op::IPut
+            | Op::PPut
+    )
 }
 
 /// Webs, and which ones belong together.

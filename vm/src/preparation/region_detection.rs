@@ -598,9 +598,8 @@ impl Finder<'_> {
                 Op::Finish => flow.push((inst.a, name(at).unwrap_or(inst.b))),
                 Op::PMov if builders.insts.contains_key(&at) => {
                     // What is appended to one of them the other one has, too.
-                    if name(at).is_none() {
-                        flow.extend([(inst.a, inst.b), (inst.b, inst.a)]);
-                    }
+                    let both = [(inst.a, inst.b), (inst.b, inst.a)];
+                    flow.extend(both.into_iter().filter(|_| name(at).is_none()));
                 }
                 Op::PElem | Op::PField | Op::PPayload | Op::PMov | Op::PPush => flow.push((inst.a, inst.b)),
                 Op::PSelect => {
