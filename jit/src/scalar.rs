@@ -187,7 +187,7 @@ impl Emit<'_> {
     }
 
     /// Goes to `done` with the remainder if that takes no division: of what isn't below 0 and less than twice the
-    /// divisor, such as an index that goes round, `(i + 1) % n`. A division takes the machine some 18 cycles.
+    /// divisor, such as an index that goes round, `(i + 1) % n`. A division takes the machine several times as long.
     pub(crate) fn remainder_nearby(&mut self, [a, b]: [Value; 2], done: Block) {
         let round = self.b.ins().isub(a, b);
         let is_less = self.b.ins().icmp(IntCC::SignedLessThan, a, b);

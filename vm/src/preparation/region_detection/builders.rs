@@ -223,8 +223,12 @@ impl Finder<'_> {
                 }
             }
             let Some(inst) = uses.changed.or(uses.moved) else {
-                // It appends to what is in one register.
-                named.insert(group, uses.first_register());
+                // It appends to what is in one register, which then has nothing else: control comes back to the head.
+                let name = uses.first_register();
+                if !holds_no_other(group, name) {
+                    return Ok(Err(Refusal::BuilderInUse));
+                }
+                named.insert(group, name);
                 continue;
             };
             let alive = names.alive(self.nest[number].head).iter();
