@@ -17,11 +17,12 @@
 
 mod known;
 
+use super::arrays::is_trap;
 use super::{keep_bindings, scalar_cost};
 use crate::arena::Table;
 use crate::core::{
-    Binding, Body, Expr, ExprId, ExprKind, Field, Function, FunctionId, Iteration, Join, Label, Labelled, Loop, Origin,
-    Range, Switch, TypeList, TypeLists, Var,
+    Binding, Body, Comparison, Expr, ExprId, ExprKind, Field, Function, FunctionId, Iteration, Join, Label, Labelled,
+    Loop, Origin, Range, Switch, TypeList, TypeLists, Var,
 };
 use crate::hash::{HashMap, HashSet};
 use crate::limits::{Count, Meter};
@@ -49,6 +50,8 @@ pub(super) fn share(function: &mut Function, lists: &mut TypeLists, meter: &Mete
         jumped_to: HashSet::default(),
         constants: HashMap::default(),
         bounds: HashMap::default(),
+        compared: HashMap::default(),
+        equal: HashMap::default(),
         line: 0,
         lines: 1,
         calls: 0,
@@ -67,7 +70,7 @@ enum Operation {
     Real(u64),
     Int(i64),
     Scalar(Op, [Option<Number>; 3]),
-    Compare(crate::core::Comparison, [Number; 2]),
+    Compare(Comparison, [Number; 2]),
     /// Of an array whose elements take so much of it.
     Length(u16, Number),
     Element(u16, [Number; 2]),
@@ -121,6 +124,7 @@ enum Reach {
 enum Change {
     Available(Number, Option<Place>),
     Shape(Number, Option<Shape>),
+    Equal(Number),
 }
 
 struct Sharer<'s> {
@@ -143,6 +147,10 @@ struct Sharer<'s> {
     constants: HashMap<Number, i64>,
     /// What the indices of the loops around run over.
     bounds: HashMap<Number, Bounds>,
+    /// The integers that are asked whether they are equal, by the number of the answer.
+    compared: HashMap<Number, [Number; 2]>,
+    /// Integers that were found to be equal to others here: from each a way leads to one that stands for all.
+    equal: HashMap<Number, Number>,
     line: u32,
     lines: u32,
     calls: u32,
@@ -187,6 +195,7 @@ impl Sharer<'_> {
                 Change::Shape(number, None) => {
                     self.shapes.remove(&number);
                 }
+                Change::Equal(number) => _ = self.equal.remove(&number),
             }
         }
     }
@@ -201,6 +210,7 @@ impl Sharer<'_> {
                 {
                     self.available[number] = old;
                 }
+                Change::Equal(number) => _ = self.equal.remove(&number),
                 change => kept.push(change),
             }
         }
@@ -228,6 +238,16 @@ impl Sharer<'_> {
         let number = self.scoped(|sharer| sharer.expr(expr));
         self.new_line();
         number
+    }
+
+    /// What is evaluated only where a condition holds.
+    fn branch_where(&mut self, condition: Number, expr: ExprId) {
+        self.new_line();
+        self.scoped(|sharer| {
+            sharer.note_holds(condition);
+            sharer.expr(expr)
+        });
+        self.new_line();
     }
 
     /// Walks an expression, and says what it computes. Once the compilation is stopped, nothing changes any more.
@@ -288,7 +308,13 @@ impl Sharer<'_> {
                     pair.iter().rev().for_each(|&part| keep_bindings(self.body, part, expr));
                     return self.integer(outcome.into());
                 }
-                Some(Operation::Compare(*comparison, numbers))
+                let operation = Operation::Compare(*comparison, numbers);
+                let [first, _] = pair.map(|part| self.body.exprs[part].types);
+                if *comparison == Comparison::Equal && self.lists.get(first) == [ValueType::Int] {
+                    let answer = self.number(operation);
+                    self.compared.insert(answer, numbers);
+                }
+                Some(operation)
             }
             ExprKind::Length(ty, array) => Some(Operation::Length(ty.width(), self.expr(*array))),
             ExprKind::Element(ty, pair, _) => Some(Operation::Element(ty.width(), pair.map(|part| self.expr(part)))),
@@ -507,8 +533,12 @@ impl Sharer<'_> {
                     let number = self.expr(chosen);
                     return self.becomes(expr, &[cond], chosen, number);
                 }
-                self.branch(then);
+                self.branch_where(outcome, then);
                 self.branch(other);
+                // Where it doesn't hold, nothing comes after it.
+                if is_trap(self.body, other) {
+                    self.note_holds(outcome);
+                }
                 kind
             }
             ExprKind::Construct(tag, parts) => {

@@ -1,9 +1,13 @@
 //! Comparisons whose outcome is known: of constants, and of what the loops around run over. In `for i in a .. b` the
-//! index is at least `a` and less than `b`.
+//! index is at least `a` and less than `b`. Where `a == b` was asked before, as products of matrices do of their sizes,
+//! what is known of the one is known of the other.
 
-use super::{Number, Operation, Sharer};
+use super::{Change, Number, Operation, Sharer};
 use crate::core::Comparison;
 use dualvm_vm::isa::Op;
+
+/// No more integers are known to be equal to others at a time: ways from one to the next are gone.
+const EQUAL_MAX: usize = 32;
 
 /// What an index runs over.
 #[derive(Clone, Copy, Debug)]
@@ -15,6 +19,28 @@ pub(super) struct Bounds {
 }
 
 impl Sharer<'_> {
+    /// A condition holds from here on.
+    pub(super) fn note_holds(&mut self, condition: Number) {
+        let Some(&pair) = self.compared.get(&condition) else { return };
+        let [a, b] = pair.map(|number| self.stands_for(number));
+        if a != b && self.equal.len() < EQUAL_MAX {
+            self.equal.insert(a, b);
+            self.changes.push(Change::Equal(a));
+        }
+    }
+
+    /// One of the integers that are known to be equal to this one: the same for all of them.
+    fn stands_for(&self, mut number: Number) -> Number {
+        while let Some(&next) = self.equal.get(&number) {
+            number = next;
+        }
+        number
+    }
+
+    fn are_equal(&self, a: Number, b: Number) -> bool {
+        a == b || !self.equal.is_empty() && self.stands_for(a) == self.stands_for(b)
+    }
+
     /// The outcome of a comparison of integers, if it is known.
     pub(super) fn known(&self, comparison: Comparison, [a, b]: [Number; 2]) -> Option<bool> {
         if let (Some(a), Some(b)) = (self.constants.get(&a), self.constants.get(&b)) {
@@ -25,6 +51,10 @@ impl Sharer<'_> {
             Comparison::Greater => self.is_less(b, a),
             Comparison::LessEqual => self.is_less(b, a).map(|less| !less),
             Comparison::GreaterEqual => self.is_less(a, b).map(|less| !less),
+            // Reals aren't equal to themselves if they are NaN.
+            Comparison::Equal | Comparison::NotEqual if a != b && self.are_equal(a, b) => {
+                Some(comparison == Comparison::Equal)
+            }
             Comparison::Equal | Comparison::NotEqual => {
                 let differ = self.is_less(a, b) == Some(true) || self.is_less(b, a) == Some(true);
                 differ.then_some(comparison == Comparison::NotEqual)
@@ -43,10 +73,11 @@ impl Sharer<'_> {
     fn is_less(&self, a: Number, b: Number) -> Option<bool> {
         let constant = |number| self.constants.get(&number).copied();
         if let Some(index) = self.bounds.get(&a) {
-            if index.to == b || self.or_zero(index.to) == Some(b) {
+            let to_or_zero = self.or_zero(index.to);
+            if self.are_equal(index.to, b) || to_or_zero.is_some_and(|to| self.are_equal(to, b)) {
                 return Some(true);
             }
-            if index.from == b {
+            if self.are_equal(index.from, b) {
                 return Some(false);
             }
             if let (Some(from), Some(b)) = (constant(index.from), constant(b))
@@ -61,7 +92,7 @@ impl Sharer<'_> {
             }
         }
         if let Some(index) = self.bounds.get(&b) {
-            if index.to == a {
+            if self.are_equal(index.to, a) {
                 return Some(false);
             }
             if let (Some(a), Some(from)) = (constant(a), constant(index.from))
