@@ -51,7 +51,7 @@ impl ControlFlow for Body {
 
 /// A block of a recording run changes at most so many elements of arrays in place: for each two of them the sweep asks
 /// whether they are one.
-const PUTS_MAX: usize = 8;
+pub(super) const PUTS_MAX: usize = 8;
 
 /// Whether an instruction may lead to itself or back. Fuel is looked at where one does, and wherever functions are
 /// called and return; so nothing goes on forever, and where fuel runs out is the same for every stream of a body.

@@ -212,7 +212,7 @@ pub(crate) struct Notes {
 impl Notes {
     /// Says that what was found to be a region is none after all.
     pub(crate) fn refuse(&mut self, region: &Region, refusal: Refusal) {
-        let blocks = || region.blocks.iter().map(|block| block.number);
+        let blocks = || region.blocks.iter().map(|block| block.parts[0]);
         for note in self.loops.iter_mut().flatten().filter(|note| blocks().any(|block| block == note.found.head)) {
             let refusal = if note.decision == Decision::Region { refusal } else { Refusal::Around };
             note.decision = Decision::Refused(refusal);

@@ -14,7 +14,7 @@
 mod builders;
 
 use super::builder_names::BuilderNames;
-use super::flow::{FlowGraph, Predecessors};
+use super::flow::{FlowGraph, PUTS_MAX, Predecessors};
 use super::handed_on::HandedOn;
 use super::liveness::{self, RegSet};
 use super::loop_detection::{Loop, live_before};
@@ -27,7 +27,7 @@ use crate::records::region::{ChangedArray, ChangedBuilder};
 use crate::running::meter::Watch;
 use crate::trap::TrapKind;
 use builders::Builders;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A region has at most so many blocks, so that a byte tells which of its edges control has taken.
 const BLOCKS_MAX: usize = 200;
@@ -59,11 +59,12 @@ pub(crate) struct RegionLoop {
     pub(crate) writes: BTreeSet<Reg>,
 }
 
-/// A block of a region.
+/// A block of a region: a basic block, or several one after the other between which control leads nowhere else but to
+/// traps, such as those that test indices.
 #[derive(Debug)]
 pub(crate) struct RegionBlock {
-    /// Its number in the flow graph.
-    pub(crate) number: usize,
+    /// The basic blocks, by their numbers in the flow graph.
+    pub(crate) parts: Vec<usize>,
     pub(crate) stretch: Stretch,
     /// The smallest loop that it is a part of.
     pub(crate) inside: usize,
@@ -285,6 +286,40 @@ pub(crate) fn may_hold(op: Op) -> bool {
     }
 }
 
+/// Blocks that become one.
+#[derive(Default)]
+struct Chain {
+    parts: Vec<usize>,
+    /// How many elements they put into arrays that are changed.
+    puts: usize,
+    pushes: bool,
+    finishes: bool,
+}
+
+impl Chain {
+    fn add(&mut self, block: usize, code: &[Inst]) {
+        self.parts.push(block);
+        for inst in code {
+            match inst.op {
+                Op::Put => self.puts += 1,
+                Op::Push => self.pushes = true,
+                Op::Finish => self.finishes = true,
+                _ => {}
+            }
+        }
+    }
+
+    /// Whether another block may follow. The adjoint of a block takes the adjoints of what it has put and pushed before
+    /// it adds to those of what it has read, so nothing may read an element behind where that could be the same one.
+    fn may_go_on(&self, code: &[Inst]) -> bool {
+        let holds = |op| code.iter().any(|inst| inst.op == op);
+        let puts = code.iter().filter(|inst| inst.op == Op::Put).count();
+        let changes = self.puts > 0 || self.pushes;
+        let reads_it = changes && holds(Op::Get) || self.finishes && holds(Op::Elem);
+        !reads_it && self.puts + puts <= PUTS_MAX
+    }
+}
+
 struct Finder<'a> {
     facts: Facts<'a>,
     before: &'a Predecessors,
@@ -323,13 +358,19 @@ impl Finder<'_> {
         }
         let arrays = self.arrays(found, &builders);
         let free_int = (body.ints as usize + arrays.registers()) as u16;
-        let place = |block: usize| found.blocks.binary_search(&block).ok();
-        let Some(loops) = self.loops(number, &place) else { return Ok(Err(Refusal::Depth { max: DEPTH_MAX })) };
+        let chains = self.chains(found);
+        let firsts: Vec<usize> = chains.iter().map(|parts| parts[0]).collect();
+        let places: BTreeMap<usize, usize> =
+            chains.iter().enumerate().flat_map(|(own, parts)| parts.iter().map(move |&part| (part, own))).collect();
+        let place = |block: usize| places.get(&block).copied();
+        let Some(loops) = self.loops((number, chains.len()), &place) else {
+            return Ok(Err(Refusal::Depth { max: DEPTH_MAX }));
+        };
         let mut blocks = Vec::new();
         // What there is behind each block.
         let mut handed_on: Vec<HandedOn> = Vec::new();
-        for &block in &found.blocks {
-            let own = place(block).expect("it is one of them");
+        for (own, parts) in chains.into_iter().enumerate() {
+            let [block, last] = [parts.first(), parts.last()].map(|part| *part.expect("it has a part"));
             let inside = loops.iter().rposition(|found| found.blocks[own]).expect("the region's own has all");
             let mut before: Vec<usize> =
                 self.before.of(block).iter().filter_map(|&from| place(from as usize)).collect();
@@ -342,22 +383,23 @@ impl Finder<'_> {
                 _ => HandedOn::default(),
             };
             watch.tick(16 * handed.len())?;
-            let stretch = match self.stretch(block, &arrays, &handed) {
+            let stretch = match self.stretch(&parts, &arrays, &handed) {
                 Ok(stretch) => stretch,
                 Err(inst) => return Ok(Err(Refusal::ElementBehindFinish { inst })),
             };
             handed_on.push(handed.behind(&stretch));
             let mut latches = loops[inside].latches.iter();
-            let steady = latches.all(|&latch| self.dominators.dominates(block, found.blocks[latch]));
-            let useful = useful[block].clone();
-            let branch = self.branch(block, &place);
-            blocks.push(RegionBlock { number: block, stretch, inside, steady, before, useful, idle: None, branch });
+            let steady = latches.all(|&latch| self.dominators.dominates(block, firsts[latch]));
+            let useful = useful[last].clone();
+            let branch = self.branch(last, &place);
+            blocks.push(RegionBlock { parts, stretch, inside, steady, before, useful, idle: None, branch });
         }
         if blocks.iter().map(|block| block.stretch.real_ops).sum::<usize>() > REAL_OPS_MAX {
             return Ok(Err(Refusal::RealOps { max: REAL_OPS_MAX }));
         }
         let (mut exits, mut traps) = (Vec::new(), BTreeSet::new());
-        for (own, &block) in found.blocks.iter().enumerate() {
+        for &block in &found.blocks {
+            let own = place(block).expect("it is one of them");
             for to in flow.successors(block).iter().map(|&to| to as usize).filter(|&to| place(to).is_none()) {
                 let start = flow.blocks()[to].start;
                 watch.tick(1)?;
@@ -471,11 +513,56 @@ impl Finder<'_> {
         &self.facts.body.code[block.start as usize..block.end as usize]
     }
 
-    /// What a block computes, or the instruction that is none of a stretch.
-    fn stretch(&self, block: usize, arrays: &Arrays, handed: &HandedOn) -> Result<Stretch, u32> {
+    /// The blocks of a loop, each with those that it goes on with if it doesn't trap and that nothing else leads to.
+    fn chains(&self, found: &Natural) -> Vec<Vec<usize>> {
+        let next: BTreeMap<usize, usize> =
+            found.blocks.iter().filter_map(|&block| Some((block, self.goes_on_with(found, block)?))).collect();
+        let behind: BTreeSet<usize> = next.values().copied().collect();
+        let mut chains = Vec::new();
+        let mut waiting: BTreeSet<usize> =
+            found.blocks.iter().copied().filter(|block| !behind.contains(block)).collect();
+        while let Some(first) = waiting.pop_first() {
+            let mut chain = Chain::default();
+            chain.add(first, self.code(first));
+            while let Some(&block) = next.get(chain.parts.last().expect("it begins with one")) {
+                if !chain.may_go_on(self.code(block)) {
+                    waiting.insert(block);
+                    break;
+                }
+                chain.add(block, self.code(block));
+            }
+            chains.push(chain.parts);
+        }
+        chains.sort_unstable();
+        chains
+    }
+
+    /// The only block that control goes on with from another one unless it traps, if it comes there only from it.
+    fn goes_on_with(&self, found: &Natural, block: usize) -> Option<usize> {
+        let inside = |to: usize| found.blocks.binary_search(&to).is_ok();
+        let last = self.code(block).last()?;
+        if !matches!(last.op, Op::Branch | Op::Jump) {
+            return None;
+        }
+        let mut only = None;
+        for &to in self.facts.flow.successors(block) {
+            let to = to as usize;
+            if !inside(to) && self.only_traps(to) || only == Some(to) {
+                continue;
+            }
+            if only.replace(to).is_some() {
+                return None;
+            }
+        }
+        // The function's first block may be the head of a loop that nothing else leads to.
+        only.filter(|&to| to != 0 && inside(to) && self.before.of(to).len() == 1)
+    }
+
+    /// What blocks compute, one behind the other, or the instruction that is none of a stretch.
+    fn stretch(&self, parts: &[usize], arrays: &Arrays, handed: &HandedOn) -> Result<Stretch, u32> {
         let Facts { body, flow, active, constants, .. } = self.facts;
-        let code = flow.blocks()[block];
-        Walk::new(body, constants, Some(&active[block]), Some(arrays)).behind(handed).run(code.start..code.end)
+        let code = parts.iter().flat_map(|&part| flow.blocks()[part].start..flow.blocks()[part].end);
+        Walk::new(body, constants, Some(&active[parts[0]]), Some(arrays)).behind(handed).run(code)
     }
 
     /// Registers for the first slots of arrays.
@@ -511,8 +598,12 @@ impl Finder<'_> {
         Arrays { bases, cells, made, changed, names, fields }
     }
 
-    /// The loop and those inside of it; `None` if they nest too deeply.
-    fn loops(&self, number: usize, place: &dyn Fn(usize) -> Option<usize>) -> Option<Vec<RegionLoop>> {
+    /// The loop and those inside of it, of a region of so many blocks; `None` if they nest too deeply.
+    fn loops(
+        &self,
+        (number, count): (usize, usize),
+        place: &dyn Fn(usize) -> Option<usize>,
+    ) -> Option<Vec<RegionLoop>> {
         let mut numbers = vec![number];
         for (inner, found) in self.nest.iter().enumerate().skip(number + 1) {
             if found.parent.is_some_and(|parent| numbers.contains(&parent)) {
@@ -520,7 +611,6 @@ impl Finder<'_> {
             }
         }
         let mut loops: Vec<RegionLoop> = Vec::new();
-        let count = self.nest[number].blocks.len();
         for &inner in &numbers {
             let found = &self.nest[inner];
             let inside = |block: &usize| place(*block).expect("an inner loop's blocks are in the outer one");

@@ -19,12 +19,12 @@ pub(crate) struct PlannedRegion {
 impl PlannedRegion {
     /// The block that it begins with, by its number in the flow graph.
     pub(in crate::preparation) fn head(&self) -> usize {
-        self.region.blocks[self.region.head()].number
+        self.region.blocks[self.region.head()].parts[0]
     }
 
-    /// All blocks, by their numbers in the flow graph.
+    /// All basic blocks, by their numbers in the flow graph.
     pub(in crate::preparation) fn blocks(&self) -> impl Iterator<Item = usize> + '_ {
-        self.region.blocks.iter().map(|block| block.number)
+        self.region.blocks.iter().flat_map(|block| block.parts.iter().copied())
     }
 }
 
@@ -50,8 +50,8 @@ struct EdgeCode {
 struct Writing {
     region: Region,
     plan: RegionPlan,
-    /// The blocks' starts and ends in the bytecode.
-    code: Vec<(u32, u32)>,
+    /// The starts and ends in the bytecode of the basic blocks that each block is.
+    code: Vec<Vec<(u32, u32)>>,
     site: Site<RegionSite>,
     /// Whether it writes records.
     records: bool,
@@ -59,7 +59,7 @@ struct Writing {
     positions: Vec<Position>,
     /// Where instructions stand whose targets are numbers of blocks or of stubs as yet.
     open: Vec<Position>,
-    /// Where the stubs stand: code of edges that leave a block by a branch.
+    /// Where the stubs stand: code of edges that leave a block by a branch, and of what it goes on with.
     stubs: Vec<Position>,
 }
 
@@ -125,8 +125,9 @@ impl Emitter<'_> {
     /// Emits a region. Nothing but its head is entered from elsewhere.
     pub(super) fn region(&mut self, found: PlannedRegion, blocks: &[Block]) {
         let PlannedRegion { region, mut plan } = found;
-        let code: Vec<(u32, u32)> =
-            region.blocks.iter().map(|block| (blocks[block.number].start, blocks[block.number].end)).collect();
+        let part = |&part: &usize| (blocks[part].start, blocks[part].end);
+        let code: Vec<Vec<(u32, u32)>> =
+            region.blocks.iter().map(|block| block.parts.iter().map(part).collect()).collect();
         let [free_real, free_int] = plan.free;
         self.stream.reals = self.stream.reals.max(usize::from(free_real));
         self.stream.ints = self.stream.ints.max(usize::from(free_int));
@@ -136,7 +137,7 @@ impl Emitter<'_> {
             self.regions.push(code);
         }
         let head = region.head();
-        let start = code[head].0;
+        let start = code[head][0].0;
         let site = self.stream.regions.next();
         let begins = self.here();
         self.position[start as usize] = self.here();
@@ -205,17 +206,68 @@ impl Emitter<'_> {
     }
 
     fn region_block(&mut self, writing: &mut Writing, block: usize) {
-        let (start, end) = writing.code[block];
+        let parts = writing.code[block].clone();
+        let start = parts[0].0;
         self.cost = 0;
         writing.positions[block] = self.here();
         let started = writing.region.loop_at(block).filter(|_| writing.records);
         if let Some(rounds) = started.and_then(|number| counted(&writing.plan, number)).map(IntReg) {
             self.push(start, Inst::RegionRound { dst: rounds, before: rounds });
         }
+        let mut before = 0;
+        for (n, &(start, end)) in parts.iter().enumerate() {
+            self.region_code(writing, block, (start, end), before);
+            before += end - start;
+            if let Some(&(next, _)) = parts.get(n + 1) {
+                self.go_on(writing, end - 1, next);
+            }
+        }
+        let end = parts[parts.len() - 1].1;
+        let last = self.body.code[end as usize - 1];
+        let save = writing.plan.saves[block].clone();
+        match last.op {
+            Op::Branch | Op::Switch => {
+                self.region_save(save, end - 1);
+                self.ways_on(writing, block);
+            }
+            Op::Jump => {
+                self.cost += 1;
+                self.take_edge(writing, (block, save), last.low(), end - 1);
+            }
+            _ => self.take_edge(writing, (block, save), end, end - 1),
+        }
+    }
+
+    /// Writes the end of a basic block that goes on with another one of its block, or traps.
+    fn go_on(&mut self, writing: &mut Writing, at: u32, next: u32) {
+        let inst = self.body.code[at as usize];
+        self.cost += 1;
+        if inst.op == Op::Jump {
+            return;
+        }
+        let stub = |n: usize| Position((writing.positions.len() + writing.stubs.len() + n) as u32);
+        let [then, other] = [inst.low(), inst.high()].map(|target| stub(usize::from(target == next)));
+        let (cond, cost) = (IntReg(inst.a), std::mem::take(&mut self.cost));
+        writing.open.push(self.here());
+        let branch = match leads_back(self.body, at) {
+            true => Inst::CheckedBranch { cond, then, other, cost },
+            false => Inst::Branch { cond, then, other, cost },
+        };
+        self.push(at, branch);
+        // Both ways may lead on.
+        writing.stubs.push(self.here());
+        if let Some(trap) = [inst.low(), inst.high()].into_iter().find(|&target| target != next) {
+            self.jump(at, trap, 0);
+        }
+        writing.stubs.push(self.here());
+    }
+
+    /// Writes the code of a basic block, but for its end. So many instructions of its block stand before it.
+    fn region_code(&mut self, writing: &Writing, block: usize, (start, end): (u32, u32), before: u32) {
         let last = self.body.code[end as usize - 1];
         let code_end = if last.op.is_terminator() { end - 1 } else { end };
         for at in start..code_end {
-            for copy in writing.plan.copies[block].iter().filter(|copy| copy.before == at - start) {
+            for copy in writing.plan.copies[block].iter().filter(|copy| copy.before == before + at - start) {
                 let (dst, src) = (copy.to, copy.from);
                 let inst = match copy.bank {
                     Bank::Real => Inst::PrimalMov { dst: RealReg(dst), src: RealReg(src) },
@@ -263,18 +315,6 @@ impl Emitter<'_> {
                 }
             }
         }
-        let save = writing.plan.saves[block].clone();
-        match last.op {
-            Op::Branch | Op::Switch => {
-                self.region_save(save, end - 1);
-                self.ways_on(writing, block);
-            }
-            Op::Jump => {
-                self.cost += 1;
-                self.take_edge(writing, (block, save), last.low(), end - 1);
-            }
-            _ => self.take_edge(writing, (block, save), end, end - 1),
-        }
     }
 
     fn region_save(&mut self, save: SaveSite, origin: u32) {
@@ -286,7 +326,7 @@ impl Emitter<'_> {
 
     /// Writes a branch or a switch, and behind it what is done where its edges are taken.
     fn ways_on(&mut self, writing: &mut Writing, block: usize) {
-        let at = writing.code[block].1 - 1;
+        let at = writing.code[block].last().expect("it has a part").1 - 1;
         let inst = self.body.code[at as usize];
         self.cost += 1;
         // Targets as bytecode knows them, and what they are called here.
@@ -370,7 +410,7 @@ fn counted(plan: &RegionPlan, number: usize) -> Option<u16> {
 
 /// What the start of a block of the bytecode is for a region.
 fn target_of(writing: &Writing, start: u32) -> Target {
-    let block = writing.code.iter().position(|&(known, _)| known == start);
+    let block = writing.code.iter().position(|parts| parts[0].0 == start);
     let outside = if writing.region.traps.contains(&start) { Target::Trap(start) } else { Target::Out(start) };
     block.map_or(outside, Target::Block)
 }
