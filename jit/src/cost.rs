@@ -424,11 +424,11 @@ fn region(code: &RegionCode) -> Work {
     let lasting = (code.lasting_reals + code.lasting_ints) as u64;
     let ends = (code.outputs.len() + 6 * code.contributions.len()) as u64;
     let mut work = Work { insts: 24 + 2 * lasting + ends + edges(&code.exits), live: 0.0 };
-    for (number, block) in code.blocks.iter().enumerate() {
+    let written = region_adjoint::rounds_written(code);
+    for (number, (block, rounds)) in code.blocks.iter().zip(written).enumerate() {
         let puts = block.puts.len();
         let around = block.saved.bytes() as u64 / 8 + (12 * block.elements.len() + 6 * puts + 4 * puts * puts) as u64;
         let around = around + (4 * block.steps() + block.moves.len()) as u64;
-        let rounds = region_adjoint::rounds_written(number, block);
         let live = HELD + outline.live(number) as u64;
         let round = straight(&block.code, code.reals, around);
         // Between blocks; and what is live goes back to the frame where the interpreter may take over.

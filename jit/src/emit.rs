@@ -200,6 +200,10 @@ impl<'a> Emit<'a> {
         self.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThanOrEqual, value, 1)
     }
 
+    pub(crate) fn is_nonnegative(&mut self, value: Value) -> Value {
+        self.b.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, value, 0)
+    }
+
     pub(crate) fn is_negative(&mut self, value: Value) -> Value {
         self.b.ins().icmp_imm_s(IntCC::SignedLessThanOrEqual, value, -1)
     }
@@ -230,6 +234,16 @@ impl<'a> Emit<'a> {
             if next != then {
                 self.enter(next);
             }
+        }
+    }
+
+    /// Goes to `then` if none of the conditions is 0, and to `other` otherwise, by one branch: less code, for
+    /// what is run rarely.
+    pub(crate) fn branch_if_all_hold(&mut self, conditions: Vec<Value>, then: Block, other: Block) {
+        let all = conditions.into_iter().reduce(|all, condition| self.b.ins().band(all, condition));
+        match all {
+            Some(all) => self.branch(all, then, &[], other, &[]),
+            None => _ = self.b.ins().jump(then, &[]),
         }
     }
 

@@ -7,6 +7,7 @@
 //! A call hands its arguments over in the first cells above the bases: for reals and integers those are the caller's
 //! own bases, because nothing of the caller stands there, for references they are above the caller's frame.
 
+mod ahead;
 mod builders;
 mod calls;
 mod chains;
@@ -29,6 +30,7 @@ mod texts;
 mod tight;
 mod twins;
 
+use ahead::Ahead;
 use builders::LastPush;
 pub(crate) use constants::Constants;
 use graph::Graph;
@@ -84,8 +86,15 @@ pub(crate) fn write(emit: &mut Emit<'_>, request: &FunctionRequest<'_>) {
 
 /// The parts of a stream, which is one of code at a depth, of which several rounds are written out, and how many.
 pub(crate) fn counted_loops(stream: &Stream, constants: &Constants, depth: u32) -> Vec<(RangeInclusive<usize>, u64)> {
-    let found = tight::loops(stream, &starts(&stream.blocks()), constants, depth);
-    found.into_values().filter_map(|tight| tight.rounds_written()).collect()
+    let graph = Graph::new(stream);
+    let found = tight::loops(stream, &starts(&graph.blocks), constants, depth);
+    let ahead = ahead::find(stream, &graph, constants, &found, depth);
+    let written = |(start, tight): (_, &TightLoop)| {
+        let together = if ahead.contains_key(start) { ahead::ROUNDS_WRITTEN } else { 0 };
+        let rounds = tight.rounds_written().unwrap_or(1) + together;
+        (rounds > 1).then(|| (tight.range(), rounds))
+    };
+    found.iter().filter_map(written).collect()
 }
 
 struct Function<'e, 'a> {
@@ -109,6 +118,8 @@ struct Function<'e, 'a> {
     rows: Rows,
     /// Loops in which no reference changes and nothing allocates, by the position of their head.
     tight: BTreeMap<Position, TightLoop>,
+    /// Those among them whose sums are found for several rounds of the loop around.
+    ahead: BTreeMap<Position, (Ahead, Option<ahead::Found>)>,
     /// The one that is being written.
     inside: Option<TightLoop>,
     /// The registers that it carries as vectors.
@@ -187,7 +198,10 @@ impl<'e, 'a> Function<'e, 'a> {
         let ints = declare(stream.ints, I64);
         let fuel = emit.b.declare_var(I64);
         let constants = Constants::new(stream);
-        let tight = tight::loops(stream, &starts(&graph.blocks), &constants, request.mode.depth());
+        let depth = request.mode.depth();
+        let tight = tight::loops(stream, &starts(&graph.blocks), &constants, depth);
+        let ahead = ahead::find(stream, graph, &constants, &tight, depth);
+        let ahead = ahead.into_iter().map(|(start, ahead)| (start, (ahead, None))).collect();
         let mut references = References::new(emit, stream, graph, &tight);
         let own_chains = references.liveness().map(|live| chains::own_chains(stream, live)).unwrap_or_default();
         let blocks = graph.blocks.iter().map(|block| (block.start, emit.b.create_block())).collect();
@@ -211,6 +225,7 @@ impl<'e, 'a> Function<'e, 'a> {
             known_at: BTreeMap::new(),
             rows: Rows::default(),
             tight,
+            ahead,
             constants,
             inside: None,
             twins: AllTwins::default(),
@@ -312,6 +327,7 @@ impl<'e, 'a> Function<'e, 'a> {
             }
         }
         self.fetch_fuel();
+        self.begin_ahead();
         if let Some(entry) = self.request.entry {
             self.fetch_own_chains(entry);
         }
@@ -364,6 +380,11 @@ impl<'e, 'a> Function<'e, 'a> {
     /// Charges for a stretch of code that ends with a call, a return or going round.
     fn charge(&mut self, cost: u32) {
         self.count(cost);
+        self.refill_if_spent();
+    }
+
+    /// Asks for more fuel if more has been counted than there was.
+    fn refill_if_spent(&mut self) {
         let left = self.emit.b.use_var(self.fuel);
         let spent = self.emit.is_negative(left);
         let (refill, next) = (self.emit.cold_block(), self.emit.b.create_block());

@@ -51,6 +51,7 @@ mod segment;
 mod shared;
 mod unit;
 mod vectors;
+mod wide;
 
 use dualvm_vm::native::{Generator, Request, Unit};
 use std::time::Duration;

@@ -6,6 +6,7 @@
 
 mod liveness;
 mod loops;
+mod nests;
 mod pairs;
 
 use self::liveness::Liveness;
@@ -47,9 +48,14 @@ fn finishes(block: &BlockAdjoint, register: u16) -> bool {
     block.builders.iter().any(is_first)
 }
 
-/// How often a block is written out.
-pub(crate) fn rounds_written(number: usize, block: &BlockAdjoint) -> u64 {
-    if is_grouped(number, block) { rounds_together(&block.code) as u64 + 1 } else { 1 }
+/// How often each block is written out.
+pub(crate) fn rounds_written(code: &RegionCode) -> Vec<u64> {
+    let alone = |(n, block)| if is_grouped(n, block) { rounds_together(&block.code) as u64 + 1 } else { 1 };
+    let mut written: Vec<u64> = code.blocks.iter().enumerate().map(alone).collect();
+    for (number, more) in nests::lanes_written(code) {
+        written[number] += more;
+    }
+    written
 }
 
 /// How a block is written: its results are what it adds to elements and leaves to others.
@@ -374,6 +380,11 @@ impl Writer<'_, '_> {
 
     fn block(&mut self, number: usize, block: &BlockAdjoint) {
         self.emit.b.switch_to_block(self.blocks[number]);
+        if let Some(nest) = nests::nest(self.code, number) {
+            let single = self.emit.b.create_block();
+            self.rounds_together(number, &nest, single);
+            self.emit.enter(single);
+        }
         if is_grouped(number, block) {
             self.loop_of_one_block(number, block);
         } else {

@@ -133,14 +133,19 @@ pub(super) struct TightLoop {
 }
 
 impl TightLoop {
-    /// Where the loop stands, if rounds of it are written out, and how many: those of a group and a single one. Much of
-    /// a pair is written once.
-    pub(super) fn rounds_written(&self) -> Option<(RangeInclusive<usize>, u64)> {
+    /// How many rounds of the loop are written out, if any are: those of a group and a single one. Much of a pair is
+    /// written once.
+    pub(super) fn rounds_written(&self) -> Option<u64> {
         let rounds = |counted: &Counted| match counted.paired {
             Some(_) => counted.group as u64 * 3 / 4 + 1,
             None => counted.group as u64 + 1,
         };
-        self.counted.as_ref().map(|counted| (self.start.index()..=self.end.index(), rounds(counted)))
+        self.counted.as_ref().map(rounds)
+    }
+
+    /// Where it stands.
+    pub(super) fn range(&self) -> RangeInclusive<usize> {
+        self.start.index()..=self.end.index()
     }
 
     /// The instruction that goes back.
@@ -471,6 +476,7 @@ impl Function<'_, '_> {
         if self.inside.as_ref().is_some_and(|inside| self.at > inside.end) {
             self.inside = None;
         }
+        self.note_outer_loops(number);
         if let Some(mut tight) = self.tight.get(&self.at).cloned() {
             for (&register, &is_array) in &tight.refs {
                 self.reference(register);
@@ -500,6 +506,7 @@ impl Function<'_, '_> {
                 let capacity = self.emit.load(I64, builder, cell(CAPACITY));
                 tight.held.push((register, Held { builder, len, capacity }));
             }
+            self.take_ahead();
             if tight.is_one_block && tight.counted.as_ref().is_none_or(|counted| counted.paired.is_none()) {
                 self.begin_twins(&tight);
             }

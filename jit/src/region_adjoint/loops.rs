@@ -86,7 +86,7 @@ impl Writer<'_, '_> {
     }
 
     /// Whether so many bytes of the trail stand in this part of it.
-    fn room_in_part(&mut self, bytes: i64) -> Option<Value> {
+    pub(super) fn room_in_part(&mut self, bytes: i64) -> Option<Value> {
         if bytes == 0 {
             return None;
         }
@@ -131,7 +131,7 @@ impl Writer<'_, '_> {
     }
 
     /// For each instruction of a block, whether it computes the same in all rounds.
-    fn unchanged(&self, block: &BlockAdjoint) -> Vec<bool> {
+    pub(super) fn unchanged(&self, block: &BlockAdjoint) -> Vec<bool> {
         let mut writes: BTreeMap<Reg, usize> = BTreeMap::new();
         for inst in block.code.iter().chain(&block.moves) {
             inst.for_each_reg(&Stream::default(), |reg, def| *writes.entry(reg).or_default() += usize::from(def));
