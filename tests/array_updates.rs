@@ -401,3 +401,27 @@ fn changed_arrays_are_what_copies_are() {
         }
     }
 }
+
+/// A test stands between where an element is put and where the same one is read: what is read adds to the adjoint that
+/// what was put takes.
+#[test]
+fn what_was_put_is_read_behind_a_test() {
+    let program = "
+        def f (a : Array Real) (at : Array Int) : Real =
+          let c =
+            loop c = [| 0 * a[i] for i < length a |] for i < length at do
+              let c = { c with [i] = 2 * a[i] } in
+              if at[i] < 3 then { c with [0] = c[0] + c[at[i]] * c[at[i]] } else error \"outside\" in
+          c[0]";
+    for jit in [Jit::Off, Jit::Always] {
+        let engine = Engine::new(Config::default().with_jit(jit));
+        let module = Module::from_source(&engine, "put.dual", program).unwrap();
+        let reals = [1.0, 2.0, 3.0].map(Value::Real);
+        let places = [0, 1, 2].map(Value::Int);
+        let args = [reals, places].map(|array| Value::Array(array.into_iter().collect()));
+        // 2 a + 4 a² of the first one, and 4 b² of each of the others.
+        let function = module.function("f").unwrap().wrt(&["a"]).unwrap();
+        let gradient = format!("{:?}", function.value_and_grad(&args).unwrap());
+        assert!(gradient.contains("[10.0, 16.0, 24.0]"), "{gradient}");
+    }
+}

@@ -201,7 +201,7 @@ impl<'a> Emit<'a> {
     }
 
     pub(crate) fn is_nonnegative(&mut self, value: Value) -> Value {
-        self.b.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, value, 0)
+        self.b.ins().icmp_imm_s(IntCC::SignedGreaterThan, value, -1)
     }
 
     pub(crate) fn is_negative(&mut self, value: Value) -> Value {
@@ -237,8 +237,8 @@ impl<'a> Emit<'a> {
         }
     }
 
-    /// Goes to `then` if none of the conditions is 0, and to `other` otherwise, by one branch: less code, for
-    /// what is run rarely.
+    /// Goes to `then` if none of the conditions is 0, and to `other` otherwise, by one branch: less code, for what
+    /// is run rarely.
     pub(crate) fn branch_if_all_hold(&mut self, conditions: Vec<Value>, then: Block, other: Block) {
         let all = conditions.into_iter().reduce(|all, condition| self.b.ins().band(all, condition));
         match all {
