@@ -170,8 +170,13 @@ impl Nest<'_> {
                 self.line(&format!("iand i9, i{i}, i2\n pelem p2, p3, i9"));
             }
             7 if self.pushes => {
-                let a = self.real();
-                self.line(&format!("push p4, r{a}"));
+                let (a, i) = (self.real(), self.int());
+                let copied = self.copied();
+                let line = match self.rng.u8(..3) {
+                    0 => format!("iand i14, i{i}, i4\n extend p4, {copied}, i14, i4"),
+                    _ => format!("push p4, r{a}"),
+                };
+                self.line(&line);
             }
             8 if self.rng.u8(..3) == 0 => self.switch(depth),
             10..12 if self.makes && !self.making && depth < 3 => self.array(depth),
@@ -360,7 +365,8 @@ impl Nest<'_> {
     /// An array of eight elements, or a builder that is never finished.
     fn array(&mut self, depth: usize) {
         let on = self.label();
-        match self.rng.u8(..8) {
+        match self.rng.u8(..13) {
+            8.. => self.changed_where_made(depth),
             0 => {
                 let pushes = "ipush p9, i6\n ipush p9, i7\n ".repeat(4);
                 self.line(&format!("iconst i14, 8\n build p9, i14\n {pushes} finish p1, p9"));
@@ -449,6 +455,83 @@ impl Nest<'_> {
         }
     }
 
+    /// One of the arrays of eight reals.
+    fn copied(&mut self) -> &'static str {
+        ["p0", "p2", "p7", "p10"][self.rng.usize(..4)]
+    }
+
+    /// An array of eight elements that is made, of others for the most part, and changed before it is finished.
+    fn changed_where_made(&mut self, depth: usize) {
+        let (first, name) = [(6, 6), (6, 11), (11, 6), (11, 11)][self.rng.usize(..4)];
+        self.line(&format!("iconst i14, 9\n build p{first}, i14\n iconst i26, 0\n iconst i29, 8"));
+        let (one, other, a, i) = (self.copied(), self.copied(), self.real(), self.int());
+        let begin = match self.rng.u8(..5) {
+            0 => format!("extend p{first}, {one}, i26, i29"),
+            1 => format!("iand i14, i{i}, i4\n extend p{first}, {one}, i26, i14\n extend p{first}, {other}, i14, i29"),
+            2 => format!("push p{first}, r{a}\n extend p{first}, {one}, i2, i4\n push p{first}, r{a}"),
+            3 => format!("extend p{first}, {one}, i26, i4\n sin r{a}, r{a}\n push p{first}, r{a}"),
+            _ => format!(" push p{first}, r{a}\n").repeat(8),
+        };
+        self.line(&begin);
+        if first != name {
+            self.line(&format!("pmov p{name}, p{first}"));
+        }
+        if self.rng.u8(..4) > 0 {
+            let on = self.label();
+            self.line(&format!("jump l{on}\n l{on}:"));
+        }
+        for _ in 0..self.rng.usize(1..4) {
+            if self.rng.bool() {
+                let (counter, body, on) = (15 + depth, self.label(), self.label());
+                self.line(&format!("iconst i{counter}, 0\n jump l{body}\n l{body}:"));
+                self.making = true;
+                self.change_made([first, name]);
+                if self.rng.bool() {
+                    self.statements(depth + 1);
+                } else {
+                    self.instruction();
+                }
+                self.change_made([first, name]);
+                self.making = false;
+                self.line(&format!("iadd i{counter}, i{counter}, i2\n ile i9, i{counter}, i4"));
+                self.line(&format!("branch i9, l{body}, l{on}\n l{on}:"));
+            } else {
+                self.change_made([first, name]);
+                self.instruction();
+            }
+        }
+        let (by, to) = ([first, name][self.rng.usize(..2)], [7, 2][self.rng.usize(..2)]);
+        if self.rng.u8(..8) == 0 {
+            let (finished, on) = (self.label(), self.label());
+            self.condition();
+            self.line(&format!(
+                "branch i9, l{finished}, l{on}\n l{finished}:\n finish p{to}, p{by}\n jump l{on}\n l{on}:"
+            ));
+        } else {
+            self.line(&format!("finish p{to}, p{by}"));
+        }
+    }
+
+    /// Reads or replaces elements of an array that is being made, which goes by two names.
+    fn change_made(&mut self, names: [u8; 2]) {
+        let (dst, a, b, i, j) = (self.real(), self.real(), self.real(), self.int(), self.int());
+        let [one, other] = [0, 0].map(|_| names[self.rng.usize(..2)]);
+        let index = self.index((i, j));
+        let line = match self.rng.u8(..6) {
+            0 => format!("{index}\n get r{dst}, p{one}, i9"),
+            1 => format!("{index}\n put p{one}, i9, r{a}"),
+            2 => {
+                format!("{index}\n get r{dst}, p{one}, i9\n fma r{dst}, r{a}, r{b}, r{dst}\n put p{other}, i9, r{dst}")
+            }
+            3 => format!("{index}\n put p{one}, i9, r{a}\n iand i9, i{j}, i4\n get r{dst}, p{other}, i9"),
+            4 => format!("{index}\n put p{one}, i9, r{a}\n iand i9, i{j}, i4\n put p{other}, i9, r{b}"),
+            _ => format!(
+                "{index}\n get r{dst}, p{one}, i9\n iand i9, i{j}, i4\n get r{a}, p{one}, i9\n mul r{b}, r{a}, r{dst}"
+            ),
+        };
+        self.line(&line);
+    }
+
     /// A loop until data say so.
     fn until(&mut self, depth: usize) {
         let counter = 10 + depth;
@@ -514,7 +597,7 @@ fn source(rng: &mut Rng, rounds_max: usize) -> (String, usize) {
          regs 12 real, 30 int, t0, t1, t7, t8, t0, t2, t3, t0, t3, t0, t4, t5, t0, t3, t0, t3, t3, t3, t5, t6, t8\n{{
          {zero}{ints} iconst i2, 1\n iconst i4, 7\n iconst i3, 0\n elem r4, p0, i3\n elem r5, p0, i2\n elem r6, p0, i4
          mul r7, r0, r1\n pack p2 (r4, r0, r1, r4, r7, r5, r6, r0)\n pack p10 (r2, r3, r8, r9, r8, r3, r2, r2)
-         pack p3 {rows}\n pmov p7, p0\n iconst i1, 2000\n build p4, i1
+         pack p3 {rows}\n pmov p7, p0\n iconst i1, 20000\n build p4, i1
          {begin}iconst i1, 0\n pelem q2, q0, i1\n jump around\n around:\n{body} iadd i1, i1, i2\n ilt i9, i1, i0\n branch i9, around, done
          done:\n elem r1, p7, i4\n elem r2, p2, i2\n fma r0, r1, r2, r0\n {read}{weigh_changed}{weigh}\n ret (r0)\n}}\n"
     );

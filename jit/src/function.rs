@@ -684,7 +684,7 @@ impl<'e, 'a> Function<'e, 'a> {
                 self.trap_if(status, |_| ());
                 self.set_reference(dst.0, array);
             }
-            Form::Extend { builder, array, from, to } => self.extend(builder, array, from, to),
+            Form::Extend { builder, array, from, to, words } => self.extend((builder, array), (from, to), words),
             Form::Get { dst, builder, index } => self.get_real(dst, builder, index, true),
             Form::PrimalGet { dst, builder, index } => self.get_real(dst, builder, index, false),
             Form::GetPart { dst, builder, index, part } => self.get_part(dst, builder, index, part),

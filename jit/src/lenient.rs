@@ -80,6 +80,13 @@ impl Leniency {
         let tests = to_test(code, &products, results.iter().copied());
         Leniency { products, tests, deferred: rarely_read(registers, code, &results) }
     }
+
+    /// The same without lenient products, so that nothing has to be tested.
+    pub(crate) fn strict(registers: usize, code: &[Inst], results: impl IntoIterator<Item = u16>) -> Leniency {
+        let results: Vec<u16> = results.into_iter().collect();
+        let products = vec![false; code.len()];
+        Leniency { products, tests: Vec::new(), deferred: rarely_read(registers, code, &results) }
+    }
 }
 
 /// Those of the results, real registers that hold them after the code, that have to be tested: if a lenient product

@@ -33,7 +33,7 @@ const REGION_UNDONE: u64 = 2;
 /// Whether rounds of a block are written out: it is a loop of its own.
 fn is_grouped(number: usize, block: &BlockAdjoint) -> bool {
     let alone = |edge: &Edge| edge.from == Some(number as u16) && edge.numbers().bytes() == 0;
-    let small = rounds_together(&block.code) > 1 && !block.copies();
+    let small = rounds_together(&block.code) > 1 && !block.copies() && !block.extends();
     block.rounds.is_some() && small && matches!(&*block.again, [edge] if alone(edge))
 }
 
@@ -42,10 +42,22 @@ fn is_pushing_only(block: &BlockAdjoint) -> bool {
     matches!(&*block.builders, [BuilderAdjoint::Push { .. }])
 }
 
-/// Whether a block finishes an array whose first slot is in this register.
-fn finishes(block: &BlockAdjoint, register: u16) -> bool {
-    let is_first = |step: &BuilderAdjoint| matches!(step, BuilderAdjoint::Finish { first, .. } if *first == register);
-    block.builders.iter().any(is_first)
+/// Whether a step of a block with a builder reads a register.
+fn step_reads(block: &BlockAdjoint, register: u16) -> bool {
+    block.builders.iter().any(|step| {
+        let PushedTo { first, left } = step.builder();
+        let reads_those = !matches!(step, BuilderAdjoint::Begin(_)) && [first, left].contains(&register);
+        reads_those || matches!(step, BuilderAdjoint::Finish { first, .. } if *first == register)
+    })
+}
+
+/// Whether a block's adjoint writes where the array begins that a builder became, which is in this register.
+fn renames(block: &BlockAdjoint, register: u16) -> bool {
+    let writes = |step: &BuilderAdjoint| match step {
+        BuilderAdjoint::Finish { builder, .. } | BuilderAdjoint::Begin(builder) => builder.first == register,
+        BuilderAdjoint::Push { .. } | BuilderAdjoint::Extend { .. } => false,
+    };
+    block.builders.iter().any(writes)
 }
 
 /// How often each block is written out.
@@ -61,7 +73,10 @@ pub(crate) fn rounds_written(code: &RegionCode) -> Vec<u64> {
 /// How a block is written: its results are what it adds to elements and leaves to others.
 fn leniency(code: &RegionCode, block: &BlockAdjoint) -> Leniency {
     let contributions = block.elements.iter().map(|element| element.contribution);
-    Leniency::new(code.reals, &block.code, contributions.chain(block.moves.iter().filter_map(moved)))
+    let results = contributions.chain(block.moves.iter().filter_map(moved));
+    // Nothing may be left to the interpreter once something has been added.
+    let write = if block.extends() { Leniency::strict } else { Leniency::new };
+    write(code.reals, &block.code, results)
 }
 
 /// Writes the function: see [`dualvm_vm::native::RegionFn`].
@@ -489,7 +504,7 @@ impl Writer<'_, '_> {
     fn fetch_lasting(&mut self, registers: &mut Registers, block: usize) {
         for &reg in self.live.at(block) {
             // Where an array has its adjoints takes a machine register already.
-            if self.is_told(reg) && !finishes(&self.code.blocks[block], reg.index) {
+            if self.is_told(reg) && !step_reads(&self.code.blocks[block], reg.index) {
                 continue;
             }
             let n = usize::from(reg.index);
@@ -560,14 +575,23 @@ impl Writer<'_, '_> {
         if block.copies() {
             self.emit.b.def_var(self.at, place);
         }
-        for step in &block.builders {
-            self.builder(step, &mut registers, trailing, hoisted);
-        }
         let lenient = &self.lenient[number];
         let is_known = |n: usize| hoisted.is_some_and(|hoisted| hoisted.unchanged[n]);
-        registers.run_some(self.emit, (&block.code, 0..block.before_puts), lenient, is_known);
-        let places = self.take_puts(block, &mut registers);
-        registers.run_some(self.emit, (&block.code, block.before_puts..block.code.len()), lenient, is_known);
+        registers.run_some(self.emit, (&block.code, 0..block.before_steps), lenient, is_known);
+        let mut arrays = hoisted.map_or_else(BTreeMap::new, |hoisted| hoisted.arrays.clone());
+        // Where arrays begin that builders became in the block, for what is before it.
+        let mut renamed = BTreeMap::new();
+        for step in &block.builders {
+            self.builder(step, &mut registers, trailing, hoisted);
+            let first = step.builder().first;
+            if renames(block, first) && self.arrays.contains_key(&first) {
+                let array = self.array(registers.int(first));
+                renamed.insert(first, array);
+            }
+        }
+        arrays.extend(renamed.iter().map(|(&first, &array)| (first, array)));
+        let places = self.take_puts(block, &mut registers, &arrays);
+        registers.run_some(self.emit, (&block.code, block.before_steps..block.code.len()), lenient, is_known);
         if !lenient.tests.is_empty() {
             let tests: Vec<Value> = lenient.tests.iter().map(|&n| registers.real(n)).collect();
             let failed = self.emit.cold_block();
@@ -584,7 +608,9 @@ impl Writer<'_, '_> {
             let none = self.emit.b.ins().f64const(0.0);
             places.into_iter().for_each(|place| self.emit.store(none, place, 0));
         }
-        let arrays = hoisted.map_or_else(BTreeMap::new, |hoisted| hoisted.arrays.clone());
+        for (first, array) in renamed {
+            self.emit.b.def_var(self.arrays[&first], array);
+        }
         self.elements(block, &registers, arrays);
         for inst in &block.moves {
             registers.run(self.emit, inst, false);
@@ -625,6 +651,9 @@ impl Writer<'_, '_> {
                 }
             }
             BuilderAdjoint::Push { builder, adjoints } => self.pushed_adjoints(*builder, adjoints, registers),
+            BuilderAdjoint::Extend { builder, base, from, count } => {
+                self.extended(*builder, (*base, *from, *count), registers);
+            }
             BuilderAdjoint::Begin(builder) => registers.ints[usize::from(builder.first)] = Some(self.emit.int(0)),
         }
     }
@@ -648,12 +677,62 @@ impl Writer<'_, '_> {
         }
     }
 
+    /// Adds the adjoints of a range of an array that was appended to those of the array.
+    fn extended(&mut self, builder: PushedTo, (base, from, count): (u16, u16, u16), registers: &mut Registers) {
+        let count = registers.int(count);
+        let before = self.emit.b.ins().isub(registers.int(builder.left), count);
+        registers.ints[usize::from(builder.left)] = Some(before);
+        let first = registers.int(builder.first);
+        let array = match self.arrays.get(&base) {
+            Some(&array) => self.emit.b.use_var(array),
+            None => self.array(registers.int(base)),
+        };
+        let none = self.emit.int(0);
+        let some = self.emit.b.ins().icmp(IntCC::SignedGreaterThan, count, none);
+        let known = [first, array].map(|value| self.emit.is_nonzero(value));
+        let [add, head, done] = [(); 3].map(|()| self.emit.b.create_block());
+        self.emit.branch_if_all(&[some, known[0], known[1]], add, done);
+
+        self.emit.enter(add);
+        let slot = self.emit.b.ins().iadd(first, before);
+        let adjoints = self.adjoints;
+        let from_place = self.emit.adjoints_at(adjoints, slot);
+        let to_place = self.emit.adjoints_at(array, registers.int(from));
+        let bytes = self.emit.b.ins().ishl_imm_u(count, 3);
+        let budget = self.emit.b.use_var(self.budget);
+        let spent = self.emit.b.ins().ushr_imm_u(count, 4);
+        let budget = self.emit.b.ins().isub(budget, spent);
+        self.emit.b.def_var(self.budget, budget);
+        let offset = self.emit.variable(none);
+        self.emit.b.ins().jump(head, &[]);
+
+        self.emit.b.switch_to_block(head);
+        let at = self.emit.b.use_var(offset);
+        let [from, to] = [from_place, to_place].map(|place| self.emit.b.ins().iadd(place, at));
+        let [adjoint, sum] = [from, to].map(|place| self.emit.load(F64, place, 0));
+        let sum = self.emit.b.ins().fadd(sum, adjoint);
+        self.emit.store(sum, to, 0);
+        let next = self.emit.b.ins().iadd_imm_s(at, 8);
+        self.emit.b.def_var(offset, next);
+        let more = self.emit.b.ins().icmp(IntCC::UnsignedLessThan, next, bytes);
+        self.emit.branch(more, head, &[], done, &[]);
+        self.emit.b.seal_block(head);
+        self.emit.enter(done);
+    }
+
     /// Loads the adjoints of elements that a block has put, the last one first. Returns where they are: 0 is to stand
     /// there before anything is added. Two of them may be one.
-    fn take_puts(&mut self, block: &BlockAdjoint, registers: &mut Registers) -> Vec<Value> {
+    fn take_puts(
+        &mut self,
+        block: &BlockAdjoint,
+        registers: &mut Registers,
+        // Where the adjoints of arrays begin of which the trail hasn't told it.
+        arrays: &BTreeMap<u16, Value>,
+    ) -> Vec<Value> {
         let mut places: Vec<Value> = Vec::with_capacity(block.puts.len());
         for put in &block.puts {
-            let array = self.emit.b.use_var(self.arrays[&put.base]);
+            let known = arrays.get(&put.base).copied();
+            let array = known.unwrap_or_else(|| self.emit.b.use_var(self.arrays[&put.base]));
             let place = self.emit.adjoints_at(array, registers.int(put.index));
             let mut adjoint = self.emit.load(F64, place, 0);
             for &later in &places {

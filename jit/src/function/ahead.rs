@@ -559,7 +559,7 @@ impl Function<'_, '_> {
             let slot = self.emit.b.create_sized_stack_slot(slot);
             let none = self.emit.int(0);
             let fresh = (entry == Some(start)).then(|| self.emit.variable(none));
-            // No index is within no rounds, but to ask so of memory that was never written is an error to those who watch.
+            // Of no rounds no index is one, but those who watch memory see that it is asked.
             self.emit.b.ins().stack_store(I64, none, slot, index_at);
             self.emit.b.ins().stack_store(I64, none, slot, count_at);
             *found = Some(Found { slot, index_at, count_at, fresh });

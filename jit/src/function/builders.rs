@@ -308,11 +308,12 @@ impl Function<'_, '_> {
         }
     }
 
-    /// Appends a range of an array to a builder.
-    pub(super) fn extend(&mut self, builder: RefReg, array: RefReg, from: IntReg, to: IntReg) {
+    /// Appends a range of an array to a builder, of reals with their words or without.
+    pub(super) fn extend(&mut self, (builder, array): (RefReg, RefReg), (from, to): (IntReg, IntReg), words: bool) {
         let (builder, array) = (self.reference(builder.0), self.reference(array.0));
         let (from, to) = (self.int(from.0), self.int(to.0));
-        let status = self.emit.value_of(Helper::Extend, &[self.context, builder, array, from, to]);
+        let words = self.emit.int(i64::from(words));
+        let status = self.emit.value_of(Helper::Extend, &[self.context, builder, array, from, to, words]);
         self.trap_if(status, |_| ());
     }
 

@@ -129,6 +129,7 @@ impl Sets<'_> {
 
     fn flow(&self, block: &BlockAdjoint) -> Flow {
         let mut flow = Flow { reads: self.empty(), writes: self.empty() };
+        self.run(&mut flow, &block.code[..block.before_steps]);
         for builder in &block.builders {
             let [of_first, of_left] = [builder.builder().first, builder.builder().left].map(Reg::int);
             match builder {
@@ -136,14 +137,18 @@ impl Sets<'_> {
                     self.step(&mut flow, &[Reg::int(*first), Reg::int(*len)], &[of_first, of_left]);
                 }
                 BuilderAdjoint::Push { .. } => self.step(&mut flow, &[of_first, of_left], &[of_left]),
+                BuilderAdjoint::Extend { base, from, count, .. } => {
+                    let told = [base, from, count].map(|&register| Reg::int(register));
+                    self.step(&mut flow, &told, &[]);
+                    self.step(&mut flow, &[of_first, of_left], &[of_left]);
+                }
                 BuilderAdjoint::Begin(_) => self.step(&mut flow, &[], &[of_first]),
             }
         }
-        self.run(&mut flow, &block.code[..block.before_puts]);
         for put in &block.puts {
             self.step(&mut flow, &[Reg::int(put.base), Reg::int(put.index)], &[]);
         }
-        self.run(&mut flow, &block.code[block.before_puts..]);
+        self.run(&mut flow, &block.code[block.before_steps..]);
         for element in &block.elements {
             let [base, index] = [element.base, element.index].map(Reg::int);
             self.step(&mut flow, &[base, index, Reg::real(element.contribution)], &[]);

@@ -30,7 +30,9 @@ impl Writer<'_, '_> {
             .iter()
             .map(|&ElementAdjoint { base, index, contribution, .. }| Added { array: base, index, contribution })
             .collect();
-        if !added.iter().all(|added| hoisted.arrays.contains_key(&added.array)) {
+        // What a round adds to, the round before it may have pushed.
+        let is_pushed = |base: u16| block.builders.iter().any(|step| step.builder().first == base);
+        if !added.iter().all(|added| hoisted.arrays.contains_key(&added.array) && !is_pushed(added.array)) {
             return None;
         }
         let [real, int] = block.saved_at.map(usize::from);
@@ -38,7 +40,7 @@ impl Writer<'_, '_> {
         let ints = (int..int + block.saved.ints).map(|n| Reg::int(n as u16));
         let pushed = block.builders.iter().flat_map(|step| match step {
             BuilderAdjoint::Push { adjoints, .. } => &adjoints[..],
-            BuilderAdjoint::Finish { .. } | BuilderAdjoint::Begin(_) => &[],
+            BuilderAdjoint::Finish { .. } | BuilderAdjoint::Extend { .. } | BuilderAdjoint::Begin(_) => &[],
         });
         let loaded: Vec<Reg> = reals.chain(ints).chain(pushed.map(|&register| Reg::real(register))).collect();
         if loaded.iter().any(|&reg| self.lasts(reg)) {

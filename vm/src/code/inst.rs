@@ -193,9 +193,9 @@ macro_rules! for_each_inst {
                 PPush (builder(use ref), value(use ref)) [];
                 /// Turns a builder into an array. Traps if it is finished already.
                 Finish (dst(def ref), builder(use ref)) [];
-                /// Appends a range of an array to a builder. Traps if the builder is finished, or has no room for it,
-                /// or if the array doesn't have it.
-                Extend (builder(use ref), array(use ref), from(use int), to(use int)) [];
+                /// Appends a range of an array to a builder, of reals with words or without. Traps if the builder is
+                /// finished, or has no room for it, or if the array doesn't have it.
+                Extend (builder(use ref), array(use ref), from(use int), to(use int), words(flag)) [];
                 /// Reads an element of a builder of reals. Traps if it is finished or doesn't have the element.
                 Get (dst(def real), builder(use ref), index(use int)) [];
                 /// Reads the primal of an element of a builder. Traps as `Get`.

@@ -204,7 +204,7 @@ helpers! {
     /// Turns a builder into an array: a status.
     Finish = finish(context: Context, builder: Ref) -> u64;
     /// Appends a range of an array to a builder: a status.
-    Extend = extend(context: Context, builder: Ref, array: Ref, from: i64, to: i64) -> u64;
+    Extend = extend(context: Context, builder: Ref, array: Ref, from: i64, to: i64, words: u64) -> u64;
     /// The builder in a reference register with room for more elements, or what takes its place: null if the run has to
     /// stop.
     MakeRoom = make_room(context: Context, place: *const Ref, count: i64, refs_end: *mut Ref) -> Ref, rare;
@@ -793,11 +793,11 @@ unsafe extern "C" fn finish(context: Context, builder: Ref) -> u64 {
 ///
 /// # Safety
 /// **Context**; `builder` is or was a builder, `array` is a complete array of the same elements.
-unsafe extern "C" fn extend(context: Context, builder: Ref, array: Ref, from: i64, to: i64) -> u64 {
+unsafe extern "C" fn extend(context: Context, builder: Ref, array: Ref, from: i64, to: i64, words: u64) -> u64 {
     // SAFETY: **Context**.
     unsafe {
         let worker = &mut *context.cast::<Worker>();
-        let extended = worker.extend(builder, array, from, to);
+        let extended = worker.extend(builder, array, (from, to), words != 0);
         status(worker, extended)
     }
 }

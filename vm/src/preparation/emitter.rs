@@ -332,7 +332,9 @@ impl<'a> Emitter<'a> {
             Structural::IPush => Inst::IPush { builder: RefReg(a), value: IntReg(b) },
             Structural::PPush => Inst::PPush { builder: RefReg(a), value: RefReg(b) },
             Structural::Finish => Inst::Finish { dst: RefReg(a), builder: RefReg(b) },
-            Structural::Extend => Inst::Extend { builder: RefReg(a), array: RefReg(b), from: IntReg(c), to: IntReg(d) },
+            Structural::Extend => {
+                Inst::Extend { builder: RefReg(a), array: RefReg(b), from: IntReg(c), to: IntReg(d), words }
+            }
             Structural::Get if words => Inst::Get { dst: RealReg(a), builder: RefReg(b), index: IntReg(c) },
             Structural::Get => Inst::PrimalGet { dst: RealReg(a), builder: RefReg(b), index: IntReg(c) },
             Structural::IGet => Inst::IGet { dst: IntReg(a), builder: RefReg(b), index: IntReg(c) },

@@ -9,6 +9,7 @@ use crate::bytecode::module::Body;
 use crate::code::{Position, Stream};
 use crate::running::meter::Watch;
 use crate::trap::TrapKind;
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// Code that a flow graph can be made of: bytecode and prepared code. Targets are in range, and the last instruction is
@@ -112,17 +113,38 @@ impl FlowGraph {
     }
 
     /// The same for recording runs. No block reads an element of an array that is changed in place behind one that it
-    /// changes: so the adjoint of a block takes the adjoints of what it has put before it adds to those of what it has
-    /// read.
+    /// changes, nor reads or changes one of an array behind what it appends: so the adjoint of a block takes the
+    /// adjoints of what it has appended, then of what it has put, before it adds to those of what it has read. For the
+    /// same reason none reads an array that it has appended to or changed, and finished.
     ///
     /// # Errors
     /// What the watch says.
     pub(crate) fn of_recording(body: &Body, watch: &Watch<'_>) -> Result<FlowGraph, TrapKind> {
         let mut puts = 0;
+        // The registers of builders that have been appended to, and of arrays that were such.
+        let (mut appended, mut finished): (BTreeSet<u16>, BTreeSet<u16>) = Default::default();
         let cut = |at: usize, begins: bool| {
-            let op = body.code[at].op;
-            let cuts = !begins && ((op == Op::Get && puts > 0) || (op == Op::Put && puts == PUTS_MAX));
-            puts = if begins || cuts { 0 } else { puts } + usize::from(op == Op::Put);
+            let inst = &body.code[at];
+            let behind = match inst.op {
+                Op::Get => puts > 0 || appended.contains(&inst.b),
+                Op::Put => puts == PUTS_MAX || appended.contains(&inst.a),
+                Op::Elem => finished.contains(&inst.b),
+                _ => false,
+            };
+            let cuts = !begins && behind;
+            if begins || cuts {
+                puts = 0;
+                appended.clear();
+                finished.clear();
+            }
+            match inst.op {
+                Op::Put => puts += 1,
+                Op::Push | Op::Extend => _ = appended.insert(inst.a),
+                Op::Finish if puts > 0 || appended.contains(&inst.b) => _ = finished.insert(inst.a),
+                Op::PMov if appended.contains(&inst.b) => _ = appended.insert(inst.a),
+                Op::PMov if finished.contains(&inst.b) => _ = finished.insert(inst.a),
+                _ => {}
+            }
             cuts
         };
         FlowGraph::cut(body, cut, watch)

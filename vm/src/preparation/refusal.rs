@@ -36,8 +36,13 @@ pub enum Refusal {
     BuilderFromOutside,
     /// Something that is under construction in it is in use before it or after it.
     BuilderInUse,
-    /// It changes an array in place that it makes.
+    /// It changes an array in place that it also appends to, and that is under construction before it begins.
     ChangedWhereMade {
+        /// The first instruction that reads or replaces an element.
+        inst: u32,
+    },
+    /// It changes an array in place that it may leave unfinished.
+    ChangedUnfinished {
         /// The first instruction that reads or replaces an element.
         inst: u32,
     },
@@ -47,7 +52,7 @@ pub enum Refusal {
         /// The first instruction that reads or replaces an element.
         inst: u32,
     },
-    /// It reads an element where it has just finished an array, without a branch in between.
+    /// It reads an element of what may be an array that it has just made, as one of several has been chosen.
     ElementBehindFinish {
         /// The load.
         inst: u32,
@@ -116,6 +121,7 @@ impl Refusal {
             Refusal::Holds { inst, .. }
             | Refusal::BuilderUnknown { inst }
             | Refusal::ChangedWhereMade { inst }
+            | Refusal::ChangedUnfinished { inst }
             | Refusal::ChangedAround { inst }
             | Refusal::ElementBehindFinish { inst } => Some(inst),
             _ => None,
@@ -145,7 +151,6 @@ impl fmt::Display for Refusal {
                 Op::StructNew => write!(f, "it makes a tuple or record of not only reals that stands in an array"),
                 Op::PGet => write!(f, "it reads an array that is changed in place and whose elements are no numbers"),
                 Op::PPut => write!(f, "it changes an array in place whose elements are no numbers"),
-                Op::Extend => write!(f, "it copies an array"),
                 Op::Reserve => write!(f, "it makes an array whose length isn't known when it begins"),
                 op => write!(f, "it holds the instruction `{}`", op.info().mnemonic),
             },
@@ -153,11 +158,16 @@ impl fmt::Display for Refusal {
             Refusal::Builders => write!(f, "it appends to several arrays that are begun before it"),
             Refusal::BuilderFromOutside => write!(f, "it finishes an array that is begun before it"),
             Refusal::BuilderInUse => write!(f, "an array that it begins is under construction before it or after it"),
-            Refusal::ChangedWhereMade { .. } => write!(f, "it changes an array in place that it makes"),
+            Refusal::ChangedWhereMade { .. } => {
+                write!(f, "it appends to an array that it changes in place and that is begun before it")
+            }
+            Refusal::ChangedUnfinished { .. } => {
+                write!(f, "it changes an array in place that it may leave unfinished")
+            }
             Refusal::ChangedAround { .. } => {
                 write!(f, "it changes an array in place that a loop around it changes as well")
             }
-            Refusal::ElementBehindFinish { .. } => write!(f, "it reads an array right where it finishes one"),
+            Refusal::ElementBehindFinish { .. } => write!(f, "it may read an array right where it finishes it"),
             Refusal::Blocks { max } => write!(f, "it has more than {max} basic blocks"),
             Refusal::Instructions { max } => write!(f, "it has more than {max} instructions"),
             Refusal::RealOps { max } => write!(f, "it has more than {max} operations on reals"),

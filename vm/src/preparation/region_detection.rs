@@ -2,11 +2,11 @@
 //! branches.
 //!
 //! A region is a loop ([`super::nesting`]) whose blocks hold scalar instructions, copies, constants, loads from arrays
-//! and other objects, and what makes arrays one element after the other or changes them in place, nothing else: nothing
-//! in it calls or reads a word. It has one way in, and may have several ways out. A builder of reals to which it
-//! appends is begun before the region and finished after it, of which there may be one, or both happens inside. Those
-//! whose elements it reads and replaces are begun before and finished after. What is larger than a record may be is not
-//! a region, but loops inside of it may be. A loop of straight-line code is none: it is recorded as such
+//! and other objects, and what makes arrays, of elements and of ranges of others, or changes them in place, nothing
+//! else: nothing in it calls or reads a word. It has one way in, and may have several ways out. A builder of reals to
+//! which it appends is begun before it and finished after it, of which there may be one, or both happens inside. So it
+//! is with those whose elements it reads and replaces, of which there may be several. What is larger than a record may
+//! be is not a region, but loops inside of it may be. A loop of straight-line code is none: it is recorded as such
 //! ([`super::loop_detection`]), which is cheaper.
 //!
 //! Which loops qualify depends on the code alone, because the order of sums in the sweep follows from it.
@@ -20,7 +20,7 @@ use super::liveness::{self, RegSet};
 use super::loop_detection::{Loop, live_before};
 use super::nesting::{self, Dominators, Natural};
 use super::refusal::{Decision, LoopNote, Notes, Refusal};
-use super::stretch::{Arrays, Constants, FieldRead, MadeArray, Stretch, Walk};
+use super::stretch::{Arrays, BuilderStep, Constants, FieldRead, MadeArray, Stretch, Walk};
 use crate::bytecode::isa::{Bank, Inst, Op, Reg};
 use crate::bytecode::module::{Body, ModuleDef, TypeDef, ValueType};
 use crate::records::region::{ChangedArray, ChangedBuilder};
@@ -277,7 +277,7 @@ pub(crate) fn may_hold(op: Op) -> bool {
     match op {
         Op::Mov | Op::IMov | Op::PMov | Op::Const | Op::IConst | Op::PSelect => true,
         Op::Len | Op::Elem | Op::IElem | Op::PElem | Op::Row | Op::SameLen | Op::SameShape | Op::Trace => true,
-        Op::Build | Op::Push | Op::IPush | Op::PPush | Op::Finish => true,
+        Op::Build | Op::Push | Op::IPush | Op::PPush | Op::Extend | Op::Finish => true,
         Op::Get | Op::IGet | Op::Put | Op::IPut => true,
         Op::Field | Op::IField | Op::PField => true,
         Op::VariantTag | Op::Payload | Op::IPayload | Op::PPayload => true,
@@ -292,7 +292,7 @@ struct Chain {
     parts: Vec<usize>,
     /// How many elements they put into arrays that are changed.
     puts: usize,
-    pushes: bool,
+    appends: bool,
     finishes: bool,
 }
 
@@ -302,21 +302,23 @@ impl Chain {
         for inst in code {
             match inst.op {
                 Op::Put => self.puts += 1,
-                Op::Push => self.pushes = true,
+                Op::Push | Op::Extend => self.appends = true,
                 Op::Finish => self.finishes = true,
                 _ => {}
             }
         }
     }
 
-    /// Whether another block may follow. The adjoint of a block takes the adjoints of what it has put and pushed before
-    /// it adds to those of what it has read, so nothing may read an element behind where that could be the same one.
+    /// Whether another block may follow. The adjoint of a block takes the adjoints of what it has appended, then those
+    /// of what it has put, before it adds to those of what it has read. So nothing may put or read an element behind
+    /// where that could be the same one.
     fn may_go_on(&self, code: &[Inst]) -> bool {
         let holds = |op| code.iter().any(|inst| inst.op == op);
         let puts = code.iter().filter(|inst| inst.op == Op::Put).count();
-        let changes = self.puts > 0 || self.pushes;
+        let changes = self.puts > 0 || self.appends;
         let reads_it = changes && holds(Op::Get) || self.finishes && holds(Op::Elem);
-        !reads_it && self.puts + puts <= PUTS_MAX
+        let changes_it = self.appends && puts > 0;
+        !reads_it && !changes_it && self.puts + puts <= PUTS_MAX
     }
 }
 
@@ -440,8 +442,9 @@ impl Finder<'_> {
         }
         let written = region.loops[0].writes.iter().filter(|reg| reg.bank == Bank::Real).map(|reg| reg.index);
         region.live_after = written.filter(|&reg| after.iter().any(|live| live.contains(reg))).collect();
-        let pushes = region.blocks.iter().any(|block| !block.stretch.pushes.is_empty());
-        let makes = pushes || builders.uses.values().any(|uses| uses.is_finished);
+        let steps = || region.blocks.iter().flat_map(|block| &block.stretch.builder_steps);
+        let appends = steps().any(|step| matches!(step, BuilderStep::Push | BuilderStep::Extend(_)));
+        let makes = appends || builders.uses.values().any(|uses| uses.is_finished);
         Ok(if makes || !region.live_after.is_empty() { Ok(region) } else { Err(Refusal::NothingRead) })
     }
 
@@ -567,35 +570,41 @@ impl Finder<'_> {
 
     /// Registers for the first slots of arrays.
     fn arrays(&self, found: &Natural, builders: &Builders) -> Arrays {
-        let Facts { body, flow, .. } = self.facts;
         let code = || found.blocks.iter().flat_map(|&block| self.code(block));
         let read = |op| code().filter(move |inst| inst.op == op).map(|inst| inst.b);
         let arrays: BTreeSet<u16> = read(Op::Elem).collect();
         debug_assert!(arrays.iter().all(|&array| self.holds_reals(array)));
         let finished: BTreeSet<u16> = code().filter(|inst| inst.op == Op::Finish).map(|inst| inst.a).collect();
         let of_ints: BTreeSet<u16> = read(Op::IElem).filter(|array| !finished.contains(array)).collect();
-        let mut free = body.ints as u16..;
+        let mut free = self.facts.body.ints as u16..;
         let mut fresh = || free.next().expect("the function has few registers");
         let cells = arrays.iter().chain(&of_ints).map(|&array| (array, fresh())).collect();
         let named = || builders.names.iter().map(|(group, &name)| (&builders.uses[group], name));
         let changed = || named().filter(|(uses, _)| uses.changed.is_some());
-        let bases = arrays.into_iter().chain(changed().map(|(_, name)| name)).map(|array| (array, fresh())).collect();
+        let names: BTreeMap<u32, u16> =
+            builders.insts.iter().filter_map(|(&at, group)| Some((at, *builders.names.get(group)?))).collect();
+        let inst = |at: u32| (at, &self.facts.body.code[at as usize]);
+        let extensions = || names.keys().map(|&at| inst(at)).filter(|(_, inst)| inst.op == Op::Extend);
+        let copied = extensions().map(|(_, inst)| inst.b);
+        let based: BTreeSet<u16> = arrays.into_iter().chain(copied).chain(changed().map(|(_, name)| name)).collect();
+        let bases = based.into_iter().map(|array| (array, fresh())).collect();
         let made: BTreeSet<u16> = named().filter(|(uses, _)| !uses.begun.is_empty()).map(|(_, name)| name).collect();
         let made = made.into_iter().map(|name| (name, MadeArray { first: fresh(), len: fresh() })).collect();
-        let changed = changed().map(|(uses, builder)| {
+        let from_before = changed().filter(|(uses, _)| uses.begun.is_empty());
+        let changed = from_before.map(|(uses, builder)| {
             let (before, first, len) = (fresh(), fresh(), fresh());
             let registers = ChangedArray { before, first, len };
             (builder, ChangedBuilder { builder, registers, is_put: uses.is_put })
         });
         let changed = changed.collect();
-        let names = builders.insts.iter().filter_map(|(&at, group)| Some((at, *builders.names.get(group)?))).collect();
+        let counts = extensions().map(|(at, _)| (at, fresh())).collect();
         let numbered = found.blocks.iter().flat_map(|&block| {
-            let block = flow.blocks()[block];
-            (block.start..block.end).map(|at| (at, &body.code[at as usize]))
+            let block = self.facts.flow.blocks()[block];
+            (block.start..block.end).map(inst)
         });
         let reads = numbered.filter(|(_, inst)| matches!(inst.op, Op::Field | Op::Payload));
         let fields = reads.map(|(at, inst)| (at, FieldRead { object: inst.b, slot: fresh() })).collect();
-        Arrays { bases, cells, made, changed, names, fields }
+        Arrays { bases, cells, made, changed, counts, names, fields }
     }
 
     /// The loop and those inside of it, of a region of so many blocks; `None` if they nest too deeply.
@@ -691,6 +700,7 @@ impl Finder<'_> {
                     let both = [(inst.a, inst.b), (inst.b, inst.a)];
                     flow.extend(both.into_iter().filter(|_| name(at).is_none()));
                 }
+                Op::Extend => flow.push((name(at).unwrap_or(inst.a), inst.b)),
                 Op::PElem | Op::PField | Op::PPayload | Op::PMov | Op::PPush => flow.push((inst.a, inst.b)),
                 Op::PSelect => {
                     let [to, _, a, b] = inst.narrow();

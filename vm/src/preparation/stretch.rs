@@ -11,7 +11,7 @@ use crate::derivation::graph::{Graph, Node, NodeId, bank_of};
 use crate::preparation::handed_on::{HandedOn, Index};
 use crate::preparation::liveness::RegSet;
 use crate::records::region::ChangedBuilder;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Where a real comes from that a stretch doesn't compute.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,27 +68,57 @@ pub(crate) enum BuilderStep {
     Begin(u16),
     /// Appends a value or replaces one, the next of [`Stretch::pushes`].
     Push,
+    /// Appends a range of an array.
+    Extend(Extension),
     /// Makes an array of it.
     Finish(Finish),
+}
+
+impl BuilderStep {
+    /// The range of an array that it appends, if it does.
+    pub(crate) fn extension(&self) -> Option<&Extension> {
+        match self {
+            BuilderStep::Extend(extension) => Some(extension),
+            _ => None,
+        }
+    }
+}
+
+/// A range of an array of reals that a region appends to a builder.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Extension {
+    /// The reference registers of the builder and of the array.
+    pub(crate) builder: u16,
+    pub(crate) array: u16,
+    /// The array's first slot.
+    pub(crate) base: NodeId,
+    /// The first element's number in the array.
+    pub(crate) from: NodeId,
+    /// How many elements there are.
+    pub(crate) count: NodeId,
 }
 
 /// An array that a region makes from a builder of reals.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Finish {
-    /// The reference registers of the builder and of the array.
+    /// The reference register of the builder.
     pub(crate) builder: u16,
-    pub(crate) array: u16,
+    /// The instruction.
+    pub(crate) inst: u32,
     /// The array's first slot.
     pub(crate) first: NodeId,
     /// Its length.
     pub(crate) len: NodeId,
+    /// Its cell, if anybody may read its elements.
+    pub(crate) cell: Option<NodeId>,
 }
 
 /// The integer registers that say where arrays of reals are on the tape.
 #[derive(Debug, Default)]
 pub(crate) struct Arrays {
-    /// For reference registers whose elements are read, the one that holds the array's first slot. It is written
-    /// wherever the reference is.
+    /// For reference registers whose elements are read or copied, the one that holds the array's first slot. It is
+    /// written wherever the reference is; but for a builder that is begun in the region no code writes it, as its
+    /// elements have no slots yet: the sweep knows them.
     pub(crate) bases: BTreeMap<u16, u16>,
     /// For these and those of integers, the one that holds the address of a cell with the array, or with a copy. It is
     /// written there, too. Arrays of integers that the region makes have none.
@@ -97,6 +127,8 @@ pub(crate) struct Arrays {
     pub(crate) made: BTreeMap<u16, MadeArray>,
     /// For builders that were begun before and whose elements are read or replaced, what is known of their elements.
     pub(crate) changed: BTreeMap<u16, ChangedBuilder>,
+    /// For each instruction that appends a range of an array of reals, the one that holds how many elements there are.
+    pub(crate) counts: BTreeMap<u32, u16>,
     /// For each instruction that deals with a builder of reals, the reference register that the builder goes by. It may
     /// be in another one there.
     pub(crate) names: BTreeMap<u32, u16>,
@@ -123,7 +155,15 @@ pub(crate) struct MadeArray {
 impl Arrays {
     /// How many registers it takes.
     pub(crate) fn registers(&self) -> usize {
-        self.bases.len() + self.cells.len() + 2 * self.made.len() + 3 * self.changed.len() + self.fields.len()
+        let told = self.bases.len() + self.cells.len() + self.counts.len() + self.fields.len();
+        told + 2 * self.made.len() + 3 * self.changed.len()
+    }
+
+    /// The builder that an integer register stands for the first slot of, if it is one that the region begins.
+    pub(crate) fn made_at(&self, base: Reg) -> Option<u16> {
+        let found =
+            self.made.keys().find(|builder| base.bank == Bank::Int && self.bases.get(builder) == Some(&base.index));
+        found.copied()
     }
 }
 
@@ -228,8 +268,11 @@ pub(crate) struct Walk<'a> {
     /// The registers that hold elements and computed integers at the start.
     handed: Option<&'a HandedOn>,
     found: Stretch,
-    /// Whether an array was finished to which something was pushed in this stretch.
-    finishes_own: bool,
+    /// The builders to which something was appended in this stretch.
+    appended: BTreeSet<u16>,
+    /// Reference registers that may hold an array which was finished in this stretch, and to which something was
+    /// appended in it, or put.
+    finished: BTreeSet<u16>,
     /// What each register holds.
     current: HashMap<Reg, NodeId>,
     /// What each register held at the start of which that was asked.
@@ -247,7 +290,8 @@ impl<'a> Walk<'a> {
     ) -> Self {
         let (found, handed) = (Stretch::default(), None);
         let (current, start, loads) = (HashMap::new(), HashMap::new(), HashMap::new());
-        Walk { body, constants, active, arrays, handed, found, finishes_own: false, current, start, loads }
+        let (appended, finished) = (BTreeSet::new(), BTreeSet::new());
+        Walk { body, constants, active, arrays, handed, found, appended, finished, current, start, loads }
     }
 
     /// The same with registers that hold elements and computed integers at the start.
@@ -288,7 +332,7 @@ impl<'a> Walk<'a> {
                 self.write(at, result(Bank::Int), node);
             }
             // The adjoint of the block gives elements theirs after it has taken those of what it has pushed.
-            Op::Elem if self.finishes_own => return None,
+            Op::Elem if self.finished.contains(&inst.b) => return None,
             Op::Elem | Op::IElem => {
                 let index = self.read(Reg::int(inst.c));
                 let node = self.load(inst.op, inst.b, Some(index));
@@ -307,6 +351,15 @@ impl<'a> Walk<'a> {
                 && let Some(arrays) = self.arrays =>
             {
                 self.new_reference(inst.a);
+                let may_be = match inst.op {
+                    Op::PMov => self.finished.contains(&inst.b),
+                    _ => !self.finished.is_empty(),
+                };
+                if may_be {
+                    self.finished.insert(inst.a);
+                } else {
+                    self.finished.remove(&inst.a);
+                }
                 for told in [&arrays.bases, &arrays.cells] {
                     if let Some(&register) = told.get(&inst.a) {
                         let node = self.int_input(IntSource::Load);
@@ -316,6 +369,11 @@ impl<'a> Walk<'a> {
             }
             Op::Build | Op::Finish if let Some(arrays) = self.arrays => self.make((at, number), inst, arrays),
             Op::IPush | Op::PPush | Op::IPut if self.arrays.is_some() => {}
+            Op::Extend if let Some(arrays) = self.arrays => self.extend((at, number), inst, arrays),
+            // The adjoint of the block takes those of what it has appended before others.
+            Op::Get | Op::Put if self.arrays.is_some_and(|arrays| self.appended.contains(&arrays.names[&number])) => {
+                return None;
+            }
             Op::Get if let Some(arrays) = self.arrays => {
                 let index = self.read(Reg::int(inst.c));
                 let node = self.load(Op::Get, arrays.names[&number], Some(index));
@@ -352,6 +410,7 @@ impl<'a> Walk<'a> {
                 self.found.builder_steps.push(BuilderStep::Push);
                 let builder = self.arrays.map_or(inst.a, |arrays| arrays.names[&number]);
                 self.found.pushes.push(Push { builder, node, place: None });
+                self.appended.insert(builder);
             }
             op if op.is_scalar() => self.scalar(at, inst),
             op => return matches!(op, Op::Jump | Op::Branch | Op::Switch).then_some(()),
@@ -369,6 +428,8 @@ impl<'a> Walk<'a> {
         self.new_reference(inst.a);
         let Some(&builder) = arrays.names.get(&number) else { return };
         if inst.op == Op::Build {
+            self.new_reference(builder);
+            self.appended.remove(&builder);
             self.found.builder_steps.push(BuilderStep::Begin(builder));
             return;
         }
@@ -379,12 +440,30 @@ impl<'a> Walk<'a> {
         if let Some(&base) = arrays.bases.get(&inst.a) {
             self.write(at, Reg::int(base), first);
         }
-        if let Some(&cell) = arrays.cells.get(&inst.a) {
+        let cell = arrays.cells.get(&inst.a).map(|&register| {
             let node = self.int_input(IntSource::Load);
-            self.write(at, Reg::int(cell), node);
+            self.write(at, Reg::int(register), node);
+            node
+        });
+        let is_put = self.found.pushes.iter().any(|push| push.builder == builder);
+        if is_put || self.appended.contains(&builder) {
+            self.finished.insert(inst.a);
+        } else {
+            self.finished.remove(&inst.a);
         }
-        self.finishes_own |= self.found.pushes.iter().any(|push| push.builder == builder);
-        self.found.builder_steps.push(BuilderStep::Finish(Finish { builder, array: inst.a, first, len }));
+        self.found.builder_steps.push(BuilderStep::Finish(Finish { builder, inst: number, first, len, cell }));
+    }
+
+    /// Appends a range of an array. Of others than reals nobody asks where they come from.
+    fn extend(&mut self, (at, number): (u32, u32), inst: Inst, arrays: &Arrays) {
+        let Some(&builder) = arrays.names.get(&number) else { return };
+        let [_, array, from, to] = inst.narrow();
+        let base = self.read(Reg::int(arrays.bases[&array]));
+        let [from, to] = [from, to].map(|register| self.read(Reg::int(register)));
+        let count = self.found.graph.op(Op::ISub, &[to, from]);
+        self.write(at, Reg::int(arrays.counts[&number]), count);
+        self.appended.insert(builder);
+        self.found.builder_steps.push(BuilderStep::Extend(Extension { builder, array, base, from, count }));
     }
 
     fn scalar(&mut self, at: u32, inst: Inst) {

@@ -256,6 +256,17 @@ pub enum BuilderAdjoint {
         /// Real registers that take the adjoints of the elements, those of the last one first.
         adjoints: Vec<u16>,
     },
+    /// A range of an array was appended.
+    Extend {
+        /// The builder.
+        builder: PushedTo,
+        /// Whose elements they are: the integer register that holds the array's first slot; see [`ElementAdjoint`].
+        base: u16,
+        /// The integer register that holds the first one's number.
+        from: u16,
+        /// The integer register that holds how many there are.
+        count: u16,
+    },
     /// It was begun: what was pushed before to one in the same register, without an array that came of it, has none.
     Begin(PushedTo),
 }
@@ -266,6 +277,7 @@ impl BuilderAdjoint {
         match self {
             BuilderAdjoint::Finish { builder, .. }
             | BuilderAdjoint::Push { builder, .. }
+            | BuilderAdjoint::Extend { builder, .. }
             | BuilderAdjoint::Begin(builder) => *builder,
         }
     }
@@ -274,6 +286,8 @@ impl BuilderAdjoint {
     fn cost(&self) -> usize {
         match self {
             BuilderAdjoint::Finish { .. } => 2,
+            // Each element counts besides, where the block has ended.
+            BuilderAdjoint::Extend { .. } => 2,
             BuilderAdjoint::Push { adjoints, .. } => adjoints.len(),
             BuilderAdjoint::Begin(_) => 1,
         }
@@ -287,15 +301,15 @@ pub struct BlockAdjoint {
     pub saved: Numbers,
     /// The real and the integer register where that is loaded to.
     pub saved_at: [u16; 2],
-    /// What it did with builders, from the last step to the first. That comes before the code.
-    pub builders: Box<[BuilderAdjoint]>,
     /// Steps integers back and computes the contributions.
     pub code: Vec<Inst>,
+    /// How many instructions of the code come before what follows. They compute integers.
+    pub before_steps: usize,
+    /// What it did with builders, from the last step to the first.
+    pub builders: Box<[BuilderAdjoint]>,
     /// The elements that it has put, from the last one to the first.
     pub puts: Box<[PutAdjoint]>,
-    /// How many instructions of the code come before their adjoints are taken. They compute integers.
-    pub before_puts: usize,
-    /// Added to adjoints in memory after that, one after the other.
+    /// Added to adjoints in memory after all of the code, one after the other.
     pub elements: Box<[ElementAdjoint]>,
     /// Turns the adjoints at the block's end into those at its start.
     pub moves: Vec<Inst>,
@@ -341,6 +355,11 @@ impl BlockAdjoint {
     /// Whether copies of arrays may stand in its part of the trail.
     pub fn copies(&self) -> bool {
         self.builders.iter().any(|step| matches!(step, BuilderAdjoint::Finish { copied: true, .. }))
+    }
+
+    /// Whether it adds to elements of which copies were appended, which is done among its steps.
+    pub fn extends(&self) -> bool {
+        self.builders.iter().any(|step| matches!(step, BuilderAdjoint::Extend { .. }))
     }
 
     /// How many instructions its steps with builders count as.
@@ -393,7 +412,8 @@ impl Edge {
 /// there before has none as yet.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct PutAdjoint {
-    /// The integer register that holds the slot of the builder's first element, one that lasts.
+    /// The integer register that holds the slot of the builder's first element, one that lasts. The trail has told it,
+    /// or it is [`PushedTo::first`].
     pub base: u16,
     /// The integer register that holds the element's number.
     pub index: u16,

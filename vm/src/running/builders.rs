@@ -14,12 +14,18 @@ use crate::trap::{Limit, TrapKind};
 use crate::word::Slot;
 
 impl Worker {
-    /// Appends the elements `from` to `to - 1` of an array to a builder.
+    /// Appends the elements `from` to `to - 1` of an array to a builder; if they are reals, with words or without.
     ///
     /// # Safety
     /// **Running**; `builder` is a builder or was one, `array` is a complete array of the same elements.
     #[inline(never)]
-    pub(crate) unsafe fn extend(&mut self, builder: Ref, array: Ref, from: i64, to: i64) -> Result<(), TrapKind> {
+    pub(crate) unsafe fn extend(
+        &mut self,
+        builder: Ref,
+        array: Ref,
+        (from, to): (i64, i64),
+        with_words: bool,
+    ) -> Result<(), TrapKind> {
         // SAFETY: promised by the caller.
         unsafe {
             let header = *builder;
@@ -38,12 +44,13 @@ impl Worker {
             let words = heap::has_words(header);
             self.exec.heap.fill((8 * count * parts(builder)) << u32::from(words))?;
             append(builder, array, from, count);
-            if words {
+            if words && with_words {
                 for part in 0..parts(builder) {
                     let first = first_of_range(&mut self.exec.tape, array, part, (from, count))?;
                     set_words(builder, part, (before, count), first);
                 }
-            } else if self.exec.mode.is_recording()
+            } else if !words
+                && self.exec.mode.is_recording()
                 && heap::element_bank(header) == Some(Bank::Ref)
                 && count > 0
                 && !heap::owner_of(array).is_nobody()

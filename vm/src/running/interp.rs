@@ -927,10 +927,10 @@ macro_rules! define_execute {
                                 }
                                 *refs.add(dst.index()) = array;
                             }
-                            Inst::Extend { builder, array, from, to } => {
+                            Inst::Extend { builder, array, from, to, words } => {
                                 let (builder, array) = (*refs.add(builder.index()), *refs.add(array.index()));
                                 let (from, to) = (*ints.add(from.index()), *ints.add(to.index()));
-                                if let Err(kind) = self.extend(builder, array, from, to) {
+                                if let Err(kind) = self.extend(builder, array, (from, to), words) {
                                     trap!(kind);
                                 }
                             }

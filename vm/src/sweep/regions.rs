@@ -38,6 +38,8 @@ struct Walk<'a> {
     foreign: Vec<i64>,
     /// Those of which elements are owed one by one.
     scattered: Vec<Import>,
+    /// To how many elements it has added of which copies were appended.
+    copied: u64,
 }
 
 /// The part of a trail before the one that starts here, in another slab.
@@ -181,11 +183,11 @@ impl<'a> Walk<'a> {
             let saved = self.back(block.saved.bytes());
             let [real, int] = block.saved_at.map(usize::from);
             block.saved.load(saved, reals.add(real), ints.add(int));
+            let (before_steps, behind) = block.code.split_at(block.before_steps);
+            run_straight(before_steps, reals, ints);
             for step in &block.builders {
-                self.builder(task, step);
+                self.builder(run, task, step);
             }
-            let (before_puts, behind) = block.code.split_at(block.before_puts);
-            run_straight(before_puts, reals, ints);
             for put in &block.puts {
                 let (base, index) = (*ints.add(usize::from(put.base)), *ints.add(usize::from(put.index)));
                 debug_assert!(base > 0, "what is changed has slots");
@@ -214,7 +216,7 @@ impl<'a> Walk<'a> {
     /// # Safety
     /// The frame is that of the record's task.
     #[inline(always)]
-    unsafe fn builder(&mut self, task: &OpenTask<'_>, step: &BuilderAdjoint) {
+    unsafe fn builder<'t>(&mut self, run: &SweepRun<'t>, task: &mut OpenTask<'t>, step: &BuilderAdjoint) {
         let (reals, ints) = (self.reals, self.ints);
         // SAFETY: promised by the caller; what a builder became has as many slots as elements.
         unsafe {
@@ -234,6 +236,18 @@ impl<'a> Walk<'a> {
                         *left -= 1;
                         let adjoint = if first == 0 { 0.0 } else { task.adjoints()[(first + *left) as usize] };
                         *reals.add(usize::from(register)) = adjoint;
+                    }
+                }
+                BuilderAdjoint::Extend { builder, base, from, count } => {
+                    let (first, left) = (*int(builder.first), int(builder.left));
+                    let (base, from, count) = (*int(*base), *int(*from), *int(*count));
+                    *left -= count;
+                    if first != 0 && base != 0 {
+                        self.copied += count as u64;
+                        for n in 0..count {
+                            let adjoint = task.adjoints()[(first + *left + n) as usize];
+                            self.add(run, task, (base, from + n), adjoint);
+                        }
                     }
                 }
                 BuilderAdjoint::Begin(builder) => *int(builder.first) = 0,
@@ -426,6 +440,7 @@ impl Sweep {
                 // Nearly always there are none.
                 foreign: if tail.foreign_count == 0 { Vec::new() } else { foreign.collect() },
                 scattered,
+                copied: 0,
             };
             let native = if walk.scattered.is_empty() {
                 let tier = run.program.tier.as_ref();
@@ -446,7 +461,7 @@ impl Sweep {
                 while let Some(number) = next {
                     let adjoint = &code.blocks[usize::from(number)];
                     next = walk.block(run, frame, adjoint);
-                    steps += 1 + adjoint.code.len() as u64 / 16;
+                    steps += 1 + adjoint.code.len() as u64 / 16 + std::mem::take(&mut walk.copied) / 16;
                     if steps >= BATCH && next.is_some() {
                         steps = 0;
                         self.poll(run)?;

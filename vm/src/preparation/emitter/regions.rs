@@ -161,7 +161,8 @@ impl Emitter<'_> {
             }
             let changed = &region.arrays.changed;
             let reached = region.arrays.bases.iter();
-            let reached = reached.filter(|(array, _)| plan.reached.contains(array) && !changed.contains_key(array));
+            let is_builder = |array: &u16| changed.contains_key(array) || region.arrays.made.contains_key(array);
+            let reached = reached.filter(|(array, _)| plan.reached.contains(array) && !is_builder(array));
             for (&array, &base) in reached.filter(|(array, _)| region.refs_before.contains(array)) {
                 self.push(start, Inst::ArrayBase { dst: IntReg(base), array: RefReg(array) });
             }
@@ -291,12 +292,21 @@ impl Emitter<'_> {
                 }
                 if let Some(&cell) = writing.plan.cells.get(&inst.a) {
                     let (dst, array) = (IntReg(cell), dst);
-                    // What has no slots the sweep doesn't come by.
-                    self.push(at, if active { Inst::ArrayCopy { dst, array } } else { Inst::ArrayCell { dst, array } });
+                    let inst = match writing.plan.kept.contains(&at) {
+                        false => Inst::IConst { dst, value: 0 },
+                        true if active => Inst::ArrayCopy { dst, array },
+                        // What has no slots the sweep doesn't come by.
+                        true => Inst::ArrayCell { dst, array },
+                    };
+                    self.push(at, inst);
                 }
                 continue;
             }
             self.lower(at, false);
+            if let Some(&count) = writing.region.arrays.counts.get(&at).filter(|_| writing.records) {
+                let [_, _, from, to] = inst.narrow().map(IntReg);
+                self.push(at, Inst::ISub { dst: IntReg(count), a: to, b: from });
+            }
             let is_name = name.is_some();
             if let Some(&FieldRead { object, slot }) = writing.region.arrays.fields.get(&at)
                 && writing.records
@@ -379,7 +389,8 @@ impl Emitter<'_> {
         let to = target_of(writing, target);
         let EdgeCode { save, begun } = writing.edge(block, to);
         if save.numbers().bytes() == 0 {
-            self.region_save(SaveSite { edge: save.edge, costs: save.costs, ..before }, origin);
+            let costs = [before.costs, save.costs].concat().into();
+            self.region_save(SaveSite { edge: save.edge, costs, ..before }, origin);
         } else {
             self.region_save(before, origin);
             self.region_save(save, origin);

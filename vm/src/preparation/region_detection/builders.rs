@@ -71,12 +71,12 @@ impl Finder<'_> {
                     // One of two builders, of which nobody knows here.
                     Op::PSelect if self.is_builder(inst.a) => return Ok(Err(Refusal::BuilderUnknown { inst: at })),
                     Op::PMov if self.is_builder(inst.a) => inst.a,
-                    Op::Build | Op::Push | Op::IPush | Op::PPush | Op::Put | Op::IPut => inst.a,
+                    Op::Build | Op::Push | Op::IPush | Op::PPush | Op::Extend | Op::Put | Op::IPut => inst.a,
                     Op::Finish | Op::Get | Op::IGet => inst.b,
                     op if may_hold(op) => continue,
                     _ => return Ok(Err(Refusal::holds(module, body, at))),
                 };
-                only_appends &= matches!(inst.op, Op::Push | Op::IPush | Op::PPush);
+                only_appends &= matches!(inst.op, Op::Push | Op::IPush | Op::PPush | Op::Extend);
                 insts.push((at, builder));
             }
         }
@@ -98,7 +98,7 @@ impl Finder<'_> {
                     uses.moved = uses.moved.or(Some(at));
                 }
                 Op::Build => uses.begun.push(at),
-                Op::Push => uses.is_pushed = true,
+                Op::Push | Op::Extend => uses.is_pushed = true,
                 Op::Finish => uses.is_finished = true,
                 Op::Get | Op::Put => {
                     uses.changed = uses.changed.or(Some(at));
@@ -187,7 +187,7 @@ impl Finder<'_> {
             }
         }
         match self.name_those_from_before(names, number, builders, refs_before, watch)? {
-            Ok(()) => self.name_those_begun(names, builders, watch),
+            Ok(()) => self.name_those_begun(names, number, builders, watch),
             refused => Ok(refused),
         }
     }
@@ -245,12 +245,13 @@ impl Finder<'_> {
     fn name_those_begun(
         &self,
         names: &BuilderNames,
+        number: usize,
         builders: &mut Builders,
         watch: &Watch<'_>,
     ) -> Result<Result<(), Refusal>, TrapKind> {
         let Facts { body, flow, .. } = self.facts;
         let Some(Some(live)) = &self.live_refs else { return Ok(Err(Refusal::FunctionSize)) };
-        let Builders { uses: all, names: named, .. } = builders;
+        let Builders { uses: all, names: named, insts, .. } = builders;
         let begun = || all.iter().filter(|(_, uses)| !uses.begun.is_empty() && uses.of_reals);
         // Those of one register go by it, if none of them has another one: there is one of them at a time.
         let has_several = |uses: &Uses| uses.registers.len() > 1;
@@ -263,8 +264,10 @@ impl Finder<'_> {
             named.insert(group, free.unwrap_or(uses.first_register()));
         }
         for (group, uses) in begun() {
-            if let Some(inst) = uses.changed {
-                return Ok(Err(Refusal::ChangedWhereMade { inst }));
+            if let Some(inst) = uses.changed
+                && !self.is_finished_always(number, insts, *group, watch)?
+            {
+                return Ok(Err(Refusal::ChangedUnfinished { inst }));
             }
             let name = named[group];
             let same: BTreeSet<GroupId> =
@@ -276,5 +279,49 @@ impl Finder<'_> {
             }
         }
         Ok(Ok(()))
+    }
+
+    /// Whether an array comes of each builder of a group, wherever an element of it is read or replaced: its elements
+    /// have slots from then on, which the sweep knows when it comes there. Traps don't count.
+    fn is_finished_always(
+        &self,
+        number: usize,
+        insts: &BTreeMap<u32, GroupId>,
+        group: GroupId,
+        watch: &Watch<'_>,
+    ) -> Result<bool, TrapKind> {
+        let Facts { body, flow, .. } = self.facts;
+        let found = &self.nest[number];
+        // Back through a block from what is so at its end. Says whether it is so at its start, and wherever one has to
+        // be finished.
+        let back = |own: usize, at_end: bool| {
+            let block = flow.blocks()[found.blocks[own]];
+            let mut of_group = insts.range(block.start..block.end).rev().filter(|&(_, &known)| known == group);
+            of_group.try_fold(at_end, |later, (&at, _)| match body.code[at as usize].op {
+                Op::Finish => Ok(true),
+                Op::Build => Ok(false),
+                Op::Get | Op::Put if !later => Err(()),
+                _ => Ok(later),
+            })
+        };
+        let mut at_start = vec![true; found.blocks.len()];
+        let at_end = |own: usize, at_start: &[bool]| {
+            flow.successors(found.blocks[own]).iter().all(|&to| match found.blocks.binary_search(&(to as usize)) {
+                Ok(to) => at_start[to],
+                Err(_) => self.only_traps(to as usize),
+            })
+        };
+        loop {
+            let mut changed = false;
+            for own in (0..found.blocks.len()).rev() {
+                watch.tick(4)?;
+                let is_finished = back(own, at_end(own, &at_start)) == Ok(true);
+                changed |= std::mem::replace(&mut at_start[own], is_finished) != is_finished;
+            }
+            if !changed {
+                break;
+            }
+        }
+        Ok((0..found.blocks.len()).all(|own| back(own, at_end(own, &at_start)).is_ok()))
     }
 }

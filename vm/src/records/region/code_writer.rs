@@ -163,25 +163,34 @@ impl BlockWriter<'_> {
         // What lasts.
         for (id, node) in block.graph().iter().take(block.primal_len) {
             let Some(reg) = source.stretch.input_register(node) else { continue };
-            let home = if reg.bank == Bank::Real { &self.homes.reals } else { &self.homes.ints };
+            let told = if reg.bank == Bank::Real { &self.homes.reals } else { &self.homes.ints };
+            let made = self.region.arrays.made_at(reg).and_then(|builder| self.homes.builders.get(&builder));
+            let home = told.get(&reg.index).copied().or(made.map(|made| made.first));
             let Plan { saved_reals, saved_ints, loaded, needed } = &block.plan;
             let is_elsewhere = [saved_reals, saved_ints, loaded].iter().any(|list| list.contains(&id));
-            if let Some(&home) = home.get(&reg.index).filter(|_| !is_elsewhere && needed[id.index()]) {
+            if let Some(home) = home.filter(|_| !is_elsewhere && needed[id.index()]) {
                 self.assembler.place_at(id, home);
             }
         }
         let saved_at = [self.assembler.reals as u16, self.assembler.ints as u16];
         let saved = Numbers { reals: block.plan.saved_reals.len(), ints: block.plan.saved_ints.len() };
         block.plan.saved_reals.iter().chain(&block.plan.saved_ints).for_each(|&id| _ = self.assembler.place(id));
-        let (builders, puts) = self.builders(&source.stretch, &plan.cells);
 
         let mut code = Vec::new();
         let mut objects = Objects::new();
         self.steps_back(&source.stretch, &mut objects, &mut code);
-        for &(place, _) in &puts {
-            self.compute_all(&source.stretch, place.index, &mut objects, &mut code);
+        let Stretch { builder_steps, pushes, .. } = &source.stretch;
+        let has_slots = |builder: u16| plan.has_slots(self.region, builder);
+        let extensions = builder_steps.iter().filter_map(BuilderStep::extension);
+        let copied = extensions.filter(|extension| has_slots(extension.builder));
+        let put = pushes.iter().rev().filter(|push| has_slots(push.builder)).filter_map(|push| push.place);
+        let told = copied.flat_map(|copied| [copied.base, copied.from, copied.count]);
+        let told: Vec<NodeId> = told.chain(put.map(|place| place.index)).collect();
+        for node in told {
+            self.compute_all(&source.stretch, node, &mut objects, &mut code);
         }
-        let before_puts = code.len();
+        let before_steps = code.len();
+        let (builders, puts) = self.builders(&source.stretch, plan);
         let puts = puts.iter().map(|&(place, adjoint)| PutAdjoint {
             base: self.assembler.register(place.base),
             index: self.assembler.register(place.index),
@@ -216,10 +225,10 @@ impl BlockWriter<'_> {
         BlockAdjoint {
             saved,
             saved_at,
-            builders,
             code,
+            before_steps,
+            builders,
             puts,
-            before_puts,
             elements,
             moves,
             rounds,
@@ -258,29 +267,29 @@ impl BlockWriter<'_> {
 
     /// What was done with builders whose elements have slots, from the last step to the first; and what was put into
     /// those that are changed, with the registers for the adjoints.
-    fn builders(
-        &mut self,
-        stretch: &Stretch,
-        cells: &BTreeMap<u16, u16>,
-    ) -> (Box<[BuilderAdjoint]>, Vec<(Place, u16)>) {
+    fn builders(&mut self, stretch: &Stretch, plan: &RegionPlan) -> (Box<[BuilderAdjoint]>, Vec<(Place, u16)>) {
+        let has_slots = |builder: u16| plan.has_slots(self.region, builder);
         let (mut steps, mut puts) = (Vec::new(), Vec::new());
         let mut pushes = stretch.pushes.iter().zip(&self.block.pushed).rev();
         for step in stretch.builder_steps.iter().rev() {
             let of = match step {
                 BuilderStep::Begin(builder) => *builder,
+                BuilderStep::Extend(extension) => extension.builder,
                 BuilderStep::Finish(finish) => finish.builder,
                 BuilderStep::Push => {
                     let (push, seed) = pushes.next().expect("each of these steps is a push");
-                    let mut adjoint = || match seed {
+                    if !has_slots(push.builder) {
+                        continue;
+                    }
+                    let adjoint = match seed {
                         Some(seed) => self.assembler.place(*seed),
                         None => self.assembler.fresh(Bank::Real),
                     };
                     if let Some(place) = push.place {
-                        puts.push((place, adjoint()));
+                        puts.push((place, adjoint));
                         continue;
                     }
-                    let Some(&builder) = self.homes.builders.get(&push.builder) else { continue };
-                    let adjoint = adjoint();
+                    let builder = self.homes.builders[&push.builder];
                     match steps.last_mut() {
                         Some(BuilderAdjoint::Push { builder: same, adjoints }) if *same == builder => {
                             adjoints.push(adjoint)
@@ -294,7 +303,12 @@ impl BlockWriter<'_> {
             steps.push(match step {
                 BuilderStep::Finish(finish) => {
                     let [first, len] = [finish.first, finish.len].map(|node| self.assembler.register(node));
-                    BuilderAdjoint::Finish { builder, first, len, copied: cells.contains_key(&finish.array) }
+                    BuilderAdjoint::Finish { builder, first, len, copied: plan.kept.contains(&finish.inst) }
+                }
+                BuilderStep::Extend(extension) => {
+                    let nodes = [extension.base, extension.from, extension.count];
+                    let [base, from, count] = nodes.map(|node| self.assembler.register(node));
+                    BuilderAdjoint::Extend { builder, base, from, count }
                 }
                 _ => BuilderAdjoint::Begin(builder),
             });

@@ -12,7 +12,9 @@ use crate::derivation::piece::Piece;
 use crate::derivation::plan::Plan;
 use crate::preparation::refusal::Refusal;
 use crate::preparation::region_detection::{Region, RegionBlock};
-use crate::preparation::stretch::{Arrays, BuilderStep, EndRegisters, Push, RealSource, Stretch, StretchCopy};
+use crate::preparation::stretch::{
+    Arrays, BuilderStep, EndRegisters, Extension, Push, RealSource, Stretch, StretchCopy,
+};
 use crate::records::recorded_loop::steps_back;
 use crate::records::segment::OutputWord;
 use crate::running::meter::Watch;
@@ -43,6 +45,8 @@ pub(crate) struct RegionPlan {
     pub(crate) costs: Vec<(u32, u32)>,
     /// The reference registers whose arrays the sweep reads, with the integer registers that say where they are.
     pub(crate) cells: BTreeMap<u16, u16>,
+    /// The instructions that finish an array whose cell the sweep reads.
+    pub(crate) kept: BTreeSet<u32>,
     /// The reference registers to whose arrays something flows back.
     pub(crate) reached: BTreeSet<u16>,
     /// The builders that it begins whose elements have slots.
@@ -267,6 +271,7 @@ impl<'a> Wanted<'a> {
             if plan.plan.needed[id.index()]
                 && let Some(reg) = stretch.input_register(node)
                 && let Some(home) = self.home(block, reg)
+                && self.region.arrays.made_at(reg).is_none()
             {
                 new |= self.left[home].insert(reg);
             }
@@ -454,7 +459,7 @@ impl BlockPlan {
         flow: &BlockFlow,
         wanted: &Wanted<'_>,
         adjoints: &BTreeSet<u16>,
-        made: &BTreeSet<u16>,
+        has_slots: &dyn Fn(u16) -> bool,
     ) -> Self {
         let stretch = &region.blocks[number].stretch;
         let pushed = flow.pushes.iter().filter(|(_, set)| !set.is_empty()).map(|(push, _)| push.node);
@@ -475,6 +480,8 @@ impl BlockPlan {
             }
             match stretch.real_inputs[n as usize] {
                 RealSource::Register(reg) => to_registers.push((reg, contribution)),
+                // What stands in a builder of constants is none's.
+                RealSource::Element { array, .. } if region.arrays.made.contains_key(&array) && !has_slots(array) => {}
                 RealSource::Element { array, index } => {
                     let base = stretch.bases[n as usize].expect("arrays that a region reads have a base");
                     elements.push(ElementPlan { array, base, index, contribution });
@@ -489,13 +496,16 @@ impl BlockPlan {
         let to_elements = elements.iter().flat_map(|element| [element.base, element.index, element.contribution]);
         let mut results: Vec<NodeId> = to_registers.iter().map(|&(_, node)| node).chain(to_elements).collect();
         for step in &stretch.builder_steps {
-            if let BuilderStep::Finish(finish) = step
-                && made.contains(&finish.builder)
-            {
-                results.extend([finish.first, finish.len]);
+            match step {
+                BuilderStep::Finish(finish) if has_slots(finish.builder) => results.extend([finish.first, finish.len]),
+                BuilderStep::Extend(Extension { builder, base, from, count, .. }) if has_slots(*builder) => {
+                    results.extend([base, from, count]);
+                }
+                _ => {}
             }
         }
-        results.extend(stretch.pushes.iter().filter_map(|push| push.place).flat_map(|place| [place.base, place.index]));
+        let puts = stretch.pushes.iter().filter(|push| has_slots(push.builder)).filter_map(|push| push.place);
+        results.extend(puts.flat_map(|place| [place.base, place.index]));
         for step in &steps {
             results.push(step.start);
             results.extend(step.steps.iter().map(|&(_, by)| by));
@@ -519,6 +529,67 @@ impl BlockPlan {
     pub(super) fn graph(&self) -> &Graph {
         &self.derived.graph
     }
+}
+
+/// The instructions that finish an array whose cell the sweep reads: registers may hold other arrays, too, one after
+/// the other, and what is copied for the sweep takes room. `left` are those that are saved where loops are left.
+///
+/// # Errors
+/// What the watch says.
+fn kept(
+    region: &Region,
+    plans: &[BlockPlan],
+    left: &[[Vec<u16>; 2]],
+    watch: &Watch<'_>,
+) -> Result<BTreeSet<u32>, TrapKind> {
+    let finishes = |block: usize| {
+        let steps = region.blocks[block].stretch.builder_steps.iter();
+        steps.filter_map(|step| if let BuilderStep::Finish(finish) = step { Some(finish) } else { None })
+    };
+    let cells: BTreeSet<u16> = region.arrays.cells.values().copied().collect();
+    // Which cells each block reads that it hasn't written.
+    let reads = plans.iter().zip(&region.blocks).map(|(plan, block)| {
+        let nodes = plan.derived.graph.iter().take(plan.primal_len).filter(|(id, _)| plan.plan.needed[id.index()]);
+        let registers = nodes.filter_map(|(_, node)| block.stretch.input_register(node));
+        registers.filter(|reg| reg.bank == Bank::Int && cells.contains(&reg.index)).map(|reg| reg.index).collect()
+    });
+    let mut before: Vec<BTreeSet<u16>> = reads.collect();
+    let mut behind = vec![BTreeSet::new(); region.blocks.len()];
+    let latches = region.loops.iter().flat_map(|found| found.latches.iter().map(|&from| (from, Some(found.head))));
+    let edges =
+        region.blocks.iter().enumerate().flat_map(|(to, block)| block.before.iter().map(move |&from| (from, Some(to))));
+    let edges: Vec<(usize, Option<usize>)> =
+        edges.chain(latches).chain(region.exits.iter().map(|&(from, _)| (from, None))).collect();
+    loop {
+        let mut changed = false;
+        for &(from, to) in edges.iter().rev() {
+            let saved = region.loops_left(from, to).into_iter().flat_map(|number| &left[number][1]);
+            let mut live: BTreeSet<u16> = saved.copied().filter(|register| cells.contains(register)).collect();
+            live.extend(to.iter().flat_map(|&to| &before[to]));
+            watch.tick(8 + 8 * live.len())?;
+            let len = behind[from].len();
+            behind[from].extend(live);
+            if behind[from].len() != len {
+                changed = true;
+                let ends = &region.blocks[from].stretch.ends;
+                let through = behind[from].iter().filter(|&&register| !ends.contains_key(&Reg::int(register)));
+                before[from].extend(through);
+            }
+        }
+        if !changed {
+            break;
+        }
+    }
+    let is_kept = |block: usize, cell: NodeId| {
+        let ends = &region.blocks[block].stretch.ends;
+        plans[block].plan.needed[cell.index()]
+            || behind[block].iter().any(|&register| ends.get(&Reg::int(register)) == Some(&cell))
+    };
+    let kept = (0..region.blocks.len())
+        .flat_map(|block| finishes(block).map(move |finish| (block, finish)))
+        .filter(|(block, finish)| finish.cell.is_some_and(|cell| is_kept(*block, cell)))
+        .map(|(_, finish)| finish.inst);
+    Ok(kept.collect())
 }
 
 impl RegionPlan {
@@ -585,9 +656,13 @@ impl RegionPlan {
         let counted = counted.collect();
         let made = region.arrays.made.keys().copied();
         let made: BTreeSet<u16> = made.filter(|&builder| masks.pushed(builder) != 0).collect();
-        let mut builders = region.blocks.iter().flat_map(|block| &block.stretch.pushes).map(|push| push.builder);
+        let appended = region.blocks.iter().flat_map(|block| {
+            let Stretch { pushes, builder_steps, .. } = &block.stretch;
+            let extended = builder_steps.iter().filter_map(BuilderStep::extension).map(|extension| extension.builder);
+            pushes.iter().map(|push| push.builder).chain(extended)
+        });
         let Arrays { made: arrays_made, changed, .. } = &region.arrays;
-        let outer = builders.find(|builder| !arrays_made.contains_key(builder) && !changed.contains_key(builder));
+        let outer = { appended }.find(|builder| !arrays_made.contains_key(builder) && !changed.contains_key(builder));
         let len_before = fresh();
         let push = outer.map(|builder| RegionPush { builder, mask: masks.pushed(builder), len_before });
         let mut slots = 0;
@@ -633,6 +708,7 @@ impl RegionPlan {
             behind: BTreeMap::new(),
             costs: vec![(0, 0); region.loops.len()],
             cells: BTreeMap::new(),
+            kept: BTreeSet::new(),
             reached: BTreeSet::new(),
             made,
             free: [free_real, free_int],
@@ -644,6 +720,12 @@ impl RegionPlan {
         }
         plan.site.changed = Box::default();
         Ok(Ok(plan))
+    }
+
+    /// Whether what is appended to a builder, or put there, has slots.
+    pub(super) fn has_slots(&self, region: &Region, builder: u16) -> bool {
+        let is_outer = || self.site.push.is_some_and(|push| push.builder == builder && push.mask != 0);
+        self.made.contains(&builder) || region.arrays.changed.contains_key(&builder) || is_outer()
     }
 
     /// Makes the code of the sweep.
@@ -661,11 +743,12 @@ impl RegionPlan {
             wanted.left[0].extend([registers.before, registers.first, registers.len].map(Reg::int));
         }
         counted.retain(|_, found| wanted.made_of(found, found.bound).is_some());
+        let has_slots = |builder: u16| self.has_slots(region, builder);
         let plans = loop {
             let mut plans = Vec::with_capacity(region.blocks.len());
             for (n, flow) in flows.iter().enumerate() {
                 watch.tick(64 * (16 + region.blocks[n].stretch.graph.len()))?;
-                plans.push(BlockPlan::new(region, n, flow, &wanted, adjoints, &self.made));
+                plans.push(BlockPlan::new(region, n, flow, &wanted, adjoints, &has_slots));
             }
             let mut new = false;
             for (block, plan) in plans.iter().enumerate() {
@@ -688,7 +771,10 @@ impl RegionPlan {
                 EndRegisters { stretch, graph: plan.graph(), copies: Vec::new(), free_reals, free_ints };
             let reals = plan.plan.saved_reals.iter().map(|&id| registers.of(id)).collect();
             let ints = plan.plan.saved_ints.iter().map(|&id| registers.of(id)).collect();
-            self.saves[block] = SaveSite { reals, ints, ..SaveSite::default() };
+            let extensions = stretch.builder_steps.iter().filter_map(BuilderStep::extension);
+            let extensions = extensions.filter(|extension| self.has_slots(region, extension.builder));
+            let costs = extensions.map(|extension| (registers.of(extension.count), 1, 0)).collect();
+            self.saves[block] = SaveSite { reals, ints, edge: None, costs };
             // What another block copies may stand in the same registers.
             let [reals, ints] = &mut self.free;
             (*reals, *ints) = ((*reals).max(registers.free_reals), (*ints).max(registers.free_ints));
@@ -708,7 +794,12 @@ impl RegionPlan {
         let is_wanted = |cell: &u16| wanted.left.iter().any(|left| left.contains(&Reg::int(*cell)));
         let cells = region.arrays.cells.iter().filter(|(_, cell)| is_wanted(cell));
         self.cells = cells.map(|(&array, &cell)| (array, cell)).collect();
-        self.reached = plans.iter().flat_map(|plan| &plan.elements).map(|element| element.array).collect();
+        self.kept = kept(region, &plans, &self.left, watch)?;
+        let copied = region.blocks.iter().flat_map(|block| &block.stretch.builder_steps);
+        let copied = copied.filter_map(BuilderStep::extension);
+        let copied = copied.filter(|extension| self.has_slots(region, extension.builder));
+        let read = plans.iter().flat_map(|plan| &plan.elements).map(|element| element.array);
+        self.reached = read.chain(copied.map(|extension| extension.array)).collect();
         let homes = Homes::new(adjoints, &wanted.left, self);
         let Some(code) = code_writer::write(region, self, &plans, &homes, outputs) else { return Ok(None) };
         for number in 0..region.loops.len() {
