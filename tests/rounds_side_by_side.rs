@@ -257,7 +257,13 @@ fn indices_that_are_outside() {
         -- What is outside of its row is inside of the matrix.
         def columns (a : Array Real) (b : Array Real) (n : Int) (k : Int) (m : Int) : Array Real =
           let p = [| a[(i * 7 + j) % length a] for i < 3, j < length a / 3 |] in
-          [| loop s = 0.0 for l < k do s + p[0, i + l] * p[1, l] for i < n |]";
+          [| loop s = 0.0 for l < k do s + p[0, i + l] * p[1, l] for i < n |]
+        -- Seven times that is 1, modulo 2⁶⁴: of eight rounds the first one and the last one are inside.
+        def wrapped (a : Array Real) (b : Array Real) (n : Int) (k : Int) (m : Int) : Array Real =
+          [| loop s = 0.0 for l < k do s + a[i * 7905747460161236407 + l] * b[l] for i < n |]
+        def asked (a : Array Real) (b : Array Real) (n : Int) (k : Int) (m : Int) : Array Real =
+          let far i l = i * 7905747460161236407 + l >= 20 in
+          [| loop s = 0.0 for l < k do s + (if far i l then error \"too far\" else a[i + l]) for i < n |]";
     panics();
     let modules = [(Jit::Off, 1), (Jit::Always, 1)].map(|how| {
         let mut config = Config::default();
@@ -276,7 +282,7 @@ fn indices_that_are_outside() {
     ] {
         for len in len - 3..len + 3 {
             let args: Vec<Value> = [numbers(len), numbers(len)].into_iter().chain(sizes.map(Value::Int)).collect();
-            for name in ["f", "far", "rows", "columns"] {
+            for name in ["f", "far", "rows", "columns", "wrapped", "asked"] {
                 let [interpreted, native] = modules.each_ref().map(|module| {
                     let result = module.function(name).unwrap().call(&args);
                     format!("{:?}", result.map_err(|error| error.to_string()))

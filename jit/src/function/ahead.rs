@@ -21,7 +21,7 @@ use crate::scalar;
 use crate::vectors::{MACHINE_HAS_VECTORS, Way};
 use crate::wide::{InRounds, LANES, NO_STEP, OneWay, SAME, Shape, Shapes, Step, Wide, WideInt, WideReal, WideStep};
 use cranelift_codegen::ir::condcodes::{CondCode, IntCC};
-use cranelift_codegen::ir::types::{F64, I64};
+use cranelift_codegen::ir::types::{F64, I8, I64};
 use cranelift_codegen::ir::{InstBuilder, StackSlot, StackSlotData, StackSlotKind, Value};
 use cranelift_frontend::Variable;
 use dualvm_vm::isa::{Bank, Op, Reg};
@@ -186,29 +186,51 @@ impl Counter {
     }
 }
 
-/// The loops around others.
+/// A stretch of code from where control goes back to up to the last place from which it does.
+#[derive(Clone, Copy)]
+struct Back {
+    head: Position,
+    last: Position,
+    /// Whether it is the only place.
+    is_only: bool,
+}
+
+/// The loops around others, which are asked for in order.
 struct Outer {
-    /// By their heads, the last one that goes back there, if it is the only one.
-    back: BTreeMap<Position, Option<Position>>,
+    /// Those that begin later, the next one last.
+    later: Vec<Back>,
+    /// Those that have begun and haven't ended, the innermost one last.
+    open: Vec<Back>,
 }
 
 impl Outer {
     fn new(stream: &Stream) -> Outer {
-        let mut back: BTreeMap<Position, Option<Position>> = BTreeMap::new();
+        let mut found: BTreeMap<Position, Back> = BTreeMap::new();
         for (at, inst) in (0..).map(Position).zip(&stream.code) {
-            inst.for_each_target(stream, |target| {
-                if target <= at {
-                    back.entry(target).and_modify(|only| *only = None).or_insert(Some(at));
+            inst.for_each_target(stream, |head| {
+                if head <= at {
+                    let back = Back { head, last: at, is_only: true };
+                    let again = |known: &mut Back| *known = Back { is_only: false, ..back };
+                    found.entry(head).and_modify(again).or_insert(back);
                 }
             });
         }
-        Outer { back }
+        Outer { later: found.into_values().rev().collect(), open: Vec::new() }
     }
 
-    /// Head and end of the innermost loop around another one.
-    fn around(&self, start: Position, end: Position) -> Option<(Position, Position)> {
-        let (&head, &last) = self.back.range(..start).rev().find(|(_, last)| last.is_none_or(|last| last > end))?;
-        Some((head, last?))
+    /// Head and end of the innermost loop around another one, which begins behind those that were asked for before.
+    fn around(&mut self, start: Position, end: Position) -> Option<(Position, Position)> {
+        while let Some(next) = self.later.pop_if(|next| next.head < start) {
+            self.ended(next.head);
+            self.open.push(next);
+        }
+        self.ended(start);
+        self.open.last().filter(|around| around.is_only && around.last > end).map(|around| (around.head, around.last))
+    }
+
+    /// Drops those that have ended before here.
+    fn ended(&mut self, here: Position) {
+        while self.open.pop_if(|open| open.last < here).is_some() {}
     }
 }
 
@@ -223,7 +245,7 @@ pub(super) fn find(
     if !MACHINE_HAS_VECTORS || depth > 0 {
         return BTreeMap::new();
     }
-    let outer = Outer::new(stream);
+    let mut outer = Outer::new(stream);
     let mut live = None;
     let mut found = BTreeMap::new();
     for (&start, tight) in tight {
@@ -616,7 +638,10 @@ impl Function<'_, '_> {
         let left = self.emit.b.ins().isub(outer_bound, outer);
         let rounds = self.rounds_of(&ahead.inner);
         let from_least = self.emit.b.ins().iadd_imm_s(rounds, -ROUNDS_MIN);
+        let (inner_index, inner_bound) = (self.int(index), self.int(bound));
         let room = [
+            // The difference may have wrapped.
+            self.emit.b.ins().icmp(IntCC::SignedLessThan, inner_index, inner_bound),
             self.emit.b.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, left, LANES as i64),
             self.emit.b.ins().icmp_imm_u(IntCC::UnsignedLessThanOrEqual, from_least, ROUNDS_MAX - ROUNDS_MIN),
         ];
@@ -793,8 +818,11 @@ impl Function<'_, '_> {
         };
         let by = self.emit.b.ins().isub(second.first, first.first);
         is_small(self, by);
-        if let WideStep::Each(step) = first.step {
-            is_small(self, step);
+        match first.step {
+            WideStep::Each(step) => is_small(self, step),
+            WideStep::By(step) if (-STRIDE_MAX..STRIDE_MAX).contains(&step) => {}
+            // Such lanes may wrap: never together.
+            WideStep::By(_) => conditions.push(self.emit.b.ins().iconst(I8, 0)),
         }
         let all = self.emit.b.ins().imul(by, last_round);
         let last = self.emit.b.ins().iadd(first.first, all);
