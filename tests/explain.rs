@@ -651,13 +651,10 @@ fn what_loops_do_with_builders_may_be_in_the_way() {
  push p1, r0\n push p0, r0\n finish p2, p1\n finish p2, p0";
     let two = builders("", two, "");
     assert!(matches!(two.0, Refusal::BuilderUnknown { .. }), "{two:?}");
-    let read = builders(
-        "iconst i3, 0",
-        "build p0, i0\n push p0, r0\n finish p2, p0\n pselect p6, i1, p2, p2\n elem r0, p6, i3",
-        "",
-    );
+    let named = "build p0, i0\n pmov p1, p0\n push p0, r0\n get r0, p1, i3\n finish p2, p0";
+    let read = builders("iconst i3, 0", named, "");
     assert!(matches!(read.0, Refusal::ElementBehindFinish { .. }), "{read:?}");
-    assert_eq!(read.1, "it may read an array right where it finishes it");
+    assert_eq!(read.1, "it may read an array right where it makes it");
 }
 
 #[test]

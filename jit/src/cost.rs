@@ -14,8 +14,8 @@ use crate::region_adjoint::{self, Outline};
 use crate::vectors::machine_has_fma;
 use dualvm_vm::isa::{Bank, Op, Role};
 use dualvm_vm::native::{
-    BlockPressure, CallSite, Edge, Form, FunctionRequest, Inst, IntReg, LoopCode, LoopSite, ObjectSite, OutputWord,
-    Pure, RegList, RegionCode, RegionSite, Request, SaveSite, SegmentCode, SegmentSite, Stream, TextSite,
+    BlockPressure, BuilderAdjoint, CallSite, Edge, Form, FunctionRequest, Inst, IntReg, LoopCode, LoopSite, ObjectSite,
+    OutputWord, Pure, RegList, RegionCode, RegionSite, Request, SaveSite, SegmentCode, SegmentSite, Stream, TextSite,
 };
 use std::collections::HashSet;
 use std::time::Duration;
@@ -34,6 +34,8 @@ const CALL: u64 = 5;
 const CHARGE: u64 = 12;
 /// Finding out whether an array has an element.
 const ELEMENT_TEST: u64 = 7;
+/// Adding the adjoints of a range that a region has appended to those of where it comes from.
+const EXTENDED: u64 = 36;
 /// Finding where the adjoints of an array begin that a region's trail names.
 const BASE_TOLD: u64 = 11;
 /// Skipping the rounds of a loop in a region.
@@ -429,6 +431,8 @@ fn region(code: &RegionCode) -> Work {
         let puts = block.puts.len();
         let around = block.saved.bytes() as u64 / 8 + (12 * block.elements.len() + 6 * puts + 4 * puts * puts) as u64;
         let around = around + (4 * block.steps() + block.moves.len()) as u64;
+        let is_extended = |step: &&BuilderAdjoint| matches!(step, BuilderAdjoint::Extend { .. });
+        let around = around + EXTENDED * block.builders.iter().filter(is_extended).count() as u64;
         let live = HELD + outline.live(number) as u64;
         let round = straight(&block.code, code.reals, around);
         // Between blocks; and what is live goes back to the frame where the interpreter may take over.

@@ -7,6 +7,7 @@
 use crate::bytecode::isa::Op;
 use crate::bytecode::module::Body;
 use crate::code::{Position, Stream};
+use crate::preparation::stretch::loads_reference;
 use crate::running::meter::Watch;
 use crate::trap::TrapKind;
 use std::collections::BTreeSet;
@@ -143,6 +144,8 @@ impl FlowGraph {
                 Op::Finish if puts > 0 || appended.contains(&inst.b) => _ = finished.insert(inst.a),
                 Op::PMov if appended.contains(&inst.b) => _ = appended.insert(inst.a),
                 Op::PMov if finished.contains(&inst.b) => _ = finished.insert(inst.a),
+                // Nobody knows which one.
+                op if op != Op::PMov && loads_reference(op) && !finished.is_empty() => _ = finished.insert(inst.a),
                 _ => {}
             }
             cuts

@@ -52,7 +52,8 @@ pub enum Refusal {
         /// The first instruction that reads or replaces an element.
         inst: u32,
     },
-    /// It reads an element of what may be an array that it has just made, as one of several has been chosen.
+    /// It reads an element of what may be an array that it has just made, as one of several has been chosen; or reads or
+    /// replaces one of what may be an array that it has just appended to.
     ElementBehindFinish {
         /// The load.
         inst: u32,
@@ -167,7 +168,7 @@ impl fmt::Display for Refusal {
             Refusal::ChangedAround { .. } => {
                 write!(f, "it changes an array in place that a loop around it changes as well")
             }
-            Refusal::ElementBehindFinish { .. } => write!(f, "it may read an array right where it finishes it"),
+            Refusal::ElementBehindFinish { .. } => write!(f, "it may read an array right where it makes it"),
             Refusal::Blocks { max } => write!(f, "it has more than {max} basic blocks"),
             Refusal::Instructions { max } => write!(f, "it has more than {max} instructions"),
             Refusal::RealOps { max } => write!(f, "it has more than {max} operations on reals"),

@@ -316,7 +316,8 @@ impl Chain {
         let holds = |op| code.iter().any(|inst| inst.op == op);
         let puts = code.iter().filter(|inst| inst.op == Op::Put).count();
         let changes = self.puts > 0 || self.appends;
-        let reads_it = changes && holds(Op::Get) || self.finishes && holds(Op::Elem);
+        let finishes = self.finishes || changes && holds(Op::Finish);
+        let reads_it = changes && holds(Op::Get) || finishes && holds(Op::Elem);
         let changes_it = self.appends && puts > 0;
         !reads_it && !changes_it && self.puts + puts <= PUTS_MAX
     }
@@ -540,7 +541,9 @@ impl Finder<'_> {
         chains
     }
 
-    /// The only block that control goes on with from another one unless it traps, if it comes there only from it.
+    /// The only block that control goes on with from another one unless it traps, if it comes there only from it. It
+    /// stands behind that, so that in the region's code, too, control leads back where it does in the function's, and
+    /// looks at fuel.
     fn goes_on_with(&self, found: &Natural, block: usize) -> Option<usize> {
         let inside = |to: usize| found.blocks.binary_search(&to).is_ok();
         let last = self.code(block).last()?;
@@ -557,8 +560,7 @@ impl Finder<'_> {
                 return None;
             }
         }
-        // The function's first block may be the head of a loop that nothing else leads to.
-        only.filter(|&to| to != 0 && inside(to) && self.before.of(to).len() == 1)
+        only.filter(|&to| to > block && inside(to) && self.before.of(to).len() == 1)
     }
 
     /// What blocks compute, one behind the other, or the instruction that is none of a stretch.

@@ -136,8 +136,9 @@ pub struct SaveSite {
     pub ints: Box<[u16]>,
     /// The number of the edge that is taken, a byte behind them.
     pub edge: Option<u8>,
-    /// What the sweep of a loop costs that is left here: the integer register that holds its number of rounds, the
-    /// instructions of a round, and those of all.
+    /// What the sweep costs: of a loop that is left here the integer register that holds its number of rounds, the
+    /// instructions of a round, and those of all; of a range that was appended the one that holds how many elements it
+    /// has, each an instruction.
     pub costs: Box<[(u16, u32, u32)]>,
 }
 

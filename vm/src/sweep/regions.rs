@@ -1,8 +1,10 @@
 //! The sweep of a region's record: its blocks backwards, in the order in which they have run, along its trail.
 //!
-//! The adjoints of the region's real registers stay in registers throughout. After each block, contributions to
-//! elements of arrays are added to their slots in the order in which the block loads them; the adjoints of registers
-//! that it reads become what they were plus what it adds to them. In the end the contributions to the inputs are added
+//! The adjoints of the region's real registers stay in registers throughout. In each block, the adjoints of ranges that
+//! it has appended are first added to those of the arrays that they come from, the last range first, each from its
+//! first element on. After all that the block computes, contributions to elements of arrays are added to their slots in
+//! the order in which the block loads them; the adjoints of registers that it reads become what they were plus what it
+//! adds to them. In the end the contributions to the inputs are added
 //! to their slots, one after the other: two of them may be one slot. Then those to elements of arrays that the region
 //! has changed in place, in the order of the elements.
 

@@ -187,7 +187,9 @@ impl Emitter<'_> {
             let inst = &mut self.stream.code[at.index()];
             inst.for_each_target_mut(|target| *target = writing.resolve(*target));
             match *inst {
-                Inst::Jump { target, cost } if target <= at => *inst = Inst::BackJump { target, cost },
+                Inst::Jump { target, cost } | Inst::CheckedJump { target, cost } if target <= at => {
+                    *inst = Inst::BackJump { target, cost };
+                }
                 Inst::Branch { cond, then, other, cost } | Inst::CheckedBranch { cond, then, other, cost }
                     if then.min(other) <= at =>
                 {
@@ -399,11 +401,13 @@ impl Emitter<'_> {
             self.push(origin, Inst::IConst { dst: IntReg(rounds), value: 0 });
         }
         let cost = std::mem::take(&mut self.cost);
+        let goes_back = self.body.code[origin as usize].op == Op::Jump && leads_back(self.body, origin);
         match to {
             Target::Block(to) => {
                 let target = writing.name(to);
                 writing.open.push(self.here());
-                self.push(origin, Inst::Jump { target, cost });
+                let inst = if goes_back { Inst::CheckedJump { target, cost } } else { Inst::Jump { target, cost } };
+                self.push(origin, inst);
             }
             Target::Out(target) => {
                 self.push(origin, Inst::RegionEnd { site: writing.site });

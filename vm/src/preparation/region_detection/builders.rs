@@ -314,7 +314,7 @@ impl Finder<'_> {
         loop {
             let mut changed = false;
             for own in (0..found.blocks.len()).rev() {
-                watch.tick(4)?;
+                watch.tick(4 + flow.successors(found.blocks[own]).len())?;
                 let is_finished = back(own, at_end(own, &at_start)) == Ok(true);
                 changed |= std::mem::replace(&mut at_start[own], is_finished) != is_finished;
             }
