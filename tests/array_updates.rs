@@ -116,6 +116,17 @@ def tensors (n : Int) (m : Int) (x : Real) : Real =
     ({ a with [i % m, 0, 1] = l[i % m, 2] }, l, if i % 2 == 0 then b else { b with [i % m, 1, 1] = x * first }) in
   sum a + sum l + sum b
 
+def parts (n : Int) (m : Int) (x : Real) : Real =
+  let l = loop l = square m x for i < n do
+    let l = { l with [i % m, ..] = l[i % m, ..] - x *. l[0, ..] } in
+    { l with [i % m, 1 ..] = [| x + l[m - 1, j] for j < 3 |], [0, 0] = l[i % m, 3] } in
+  sum l
+
+def range_of (n : Int) (m : Int) (x : Real) : Real =
+  let a = loop a = [| x for _ < m |] for i < n do
+    let j = i % (m - 4) in { a with [j .. j + 2] = a[j + 1 .. j + 3] .* x, [m - 2 ..] = a[j .. j + 2] } in
+  sum a
+
 def list (n : Int) (m : Int) (x : Real) : Real =
   let a = loop a = [| x for _ < m |] for k in [i * i % m for i < n] do { a with [k] = a[k] + x } in
   a[0] + a[1]
@@ -134,7 +145,7 @@ def recursive (n : Int) (m : Int) (x : Real) : Real =
 #[test]
 fn rounds_change_arrays_where_they_are() {
     let names = "two record either swaps heap thomas start named chosen last nested matrices matrices_inside tensors \
-                 list list_of_two recursive";
+                 parts range_of list list_of_two recursive";
     for name in names.split(' ') {
         for jit in [Jit::Off, Jit::Always] {
             let f = function(CHANGES, name, jit);
@@ -158,7 +169,7 @@ fn rounds_change_arrays_where_they_are() {
 enum Array {
     Name(usize),
     /// The array with other elements, which are computed first.
-    With(Box<Array>, Vec<(Number, Number)>),
+    With(Box<Array>, Vec<Change>),
     If(Number, Box<Array>, Box<Array>),
     Let(usize, Box<Array>, Box<Array>),
     /// A loop over an array, of so many rounds, whose number has a name.
@@ -169,6 +180,14 @@ enum Array {
         rounds: i64,
         body: Box<Array>,
     },
+}
+
+#[derive(Clone, Debug)]
+enum Change {
+    /// An element, by its index.
+    Element(Number, Number),
+    /// A row or a column, by its number, takes what stands in another one of an array, with something added.
+    Line { is_row: bool, at: Number, of: usize, from: Number, plus: Number },
 }
 
 #[derive(Clone, Debug)]
@@ -246,8 +265,16 @@ impl Generator {
         }
     }
 
-    fn places(&mut self) -> Vec<(Number, Number)> {
-        (0..1 + self.dice.usize(..2)).map(|_| (self.number(1), self.number(2))).collect()
+    fn places(&mut self) -> Vec<Change> {
+        (0..1 + self.dice.usize(..2)).map(|_| self.change()).collect()
+    }
+
+    fn change(&mut self) -> Change {
+        let (at, value) = (self.number(1), self.number(2));
+        match self.dice.usize(..6) {
+            0..4 => Change::Element(at, value),
+            n => Change::Line { is_row: n == 4, at, of: self.array_name(), from: self.number(1), plus: value },
+        }
     }
 }
 
@@ -264,6 +291,48 @@ impl Form {
         match self {
             Form::Array => format!("abs ({index}) % {LEN}"),
             Form::Matrix => format!("abs ({index}) % {LEN} / {COLUMNS}, abs ({index}) % {LEN} % {COLUMNS}"),
+        }
+    }
+}
+
+impl Change {
+    fn text(&self, form: Form) -> String {
+        let (is_row, at, of, from, plus) = match self {
+            Change::Element(index, value) => return format!("[{}] = {}", form.subscript(index), value.text(form)),
+            Change::Line { is_row, at, of, from, plus } => (*is_row, at, of, from, plus.text(form)),
+        };
+        let count = if is_row { ROWS } else { COLUMNS };
+        let [at, from] = [at, from].map(|number| format!("abs ({}) % {count}", number.text(form)));
+        let line = |line: &str| match (form, is_row) {
+            (Form::Matrix, true) => format!("{line}, .."),
+            (Form::Matrix, false) => format!(".., {line}"),
+            (Form::Array, _) => format!("{line} * {COLUMNS} .. {line} * {COLUMNS} + {COLUMNS}"),
+        };
+        match (form, is_row) {
+            // An array has no columns: its elements stand apart.
+            (Form::Array, false) => {
+                let elements = (0..ROWS).map(|row| {
+                    let [at, from] = [&at, &from].map(|line| format!("{} + {line}", row * COLUMNS));
+                    format!("[{at}] = (a{of}[{from}] + {plus}) % {MODULUS}")
+                });
+                elements.collect::<Vec<_>>().join(", ")
+            }
+            _ => format!("[{}] = [| (x + {plus}) % {MODULUS} for x in a{of}[{}] |]", line(&at), line(&from)),
+        }
+    }
+
+    /// The elements that it changes, and what they become.
+    fn values(&self, env: &Environment) -> Vec<(usize, i64)> {
+        match self {
+            Change::Element(index, value) => vec![(place(index.value(env)), value.value(env))],
+            Change::Line { is_row, at, of, from, plus } => {
+                let count = if *is_row { ROWS } else { COLUMNS };
+                let [at, from] = [at, from].map(|number| number.value(env).unsigned_abs() as usize % count);
+                let plus = plus.value(env);
+                let place = |line: usize, n: usize| if *is_row { line * COLUMNS + n } else { n * COLUMNS + line };
+                let all = 0..LEN / count;
+                all.map(|n| (place(at, n), (env.arrays[of][place(from, n)] + plus) % MODULUS)).collect()
+            }
         }
     }
 }
@@ -305,8 +374,7 @@ impl Array {
         match self {
             Array::Name(name) => format!("a{name}"),
             Array::With(source, places) => {
-                let places =
-                    places.iter().map(|(index, value)| format!("[{}] = {}", form.subscript(index), value.text(form)));
+                let places = places.iter().map(|change| change.text(form));
                 format!("{{ {} with {} }}", source.text(form), places.collect::<Vec<_>>().join(", "))
             }
             Array::If(number, then, other) => {
@@ -329,8 +397,8 @@ impl Array {
             Array::Name(name) => env.arrays[name].clone(),
             Array::With(source, places) => {
                 let mut array = source.value(env);
-                let places = places.iter().map(|(index, value)| (place(index.value(env)), value.value(env)));
-                places.collect::<Vec<_>>().into_iter().for_each(|(at, value)| array[at] = value);
+                let places = places.iter().flat_map(|change| change.values(env));
+                places.for_each(|(at, value)| array[at] = value);
                 array
             }
             Array::If(number, then, other) => {

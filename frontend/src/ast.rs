@@ -316,7 +316,11 @@ pub(crate) enum Subscript {
 }
 
 impl Subscript {
-    fn for_each_expr(self, mut visit: impl FnMut(ExprId)) {
+    pub(crate) fn is_range(self) -> bool {
+        matches!(self, Subscript::Range(..))
+    }
+
+    pub(crate) fn for_each_expr(self, mut visit: impl FnMut(ExprId)) {
         match self {
             Subscript::At(index) => visit(index),
             Subscript::Range(from, to) => from.into_iter().chain(to).for_each(visit),
@@ -324,12 +328,12 @@ impl Subscript {
     }
 }
 
-/// `[i, j] = e` in a changed array.
+/// `[i, j] = e` or `[i, a .. b] = xs` in a changed array.
 #[derive(Debug)]
 pub(crate) struct Replacement {
-    /// The indices.
-    pub(crate) indices: Vec<ExprId>,
-    /// The new element.
+    /// Which element it is, or which part.
+    pub(crate) subscripts: Vec<Subscript>,
+    /// The new element, or an array of the part's shape.
     pub(crate) value: ExprId,
     /// Where the brackets are.
     pub(crate) span: Span,
@@ -437,7 +441,7 @@ impl Ast {
             ExprKind::Replace(array, replacements) => {
                 visit(*array);
                 for replacement in replacements {
-                    replacement.indices.iter().copied().for_each(&mut visit);
+                    replacement.subscripts.iter().for_each(|subscript| subscript.for_each_expr(&mut visit));
                     visit(replacement.value);
                 }
             }

@@ -65,6 +65,8 @@ pub(crate) enum Implied {
     CheckIndex,
     /// The bounds of `m[i .. j, k .. l]`.
     CheckRange,
+    /// The size of what takes the place of `m[i .. j]`.
+    CheckPart,
     /// `{ xs with [i] = e }`.
     Replace,
     /// `{ m with [i, j] = e }`.
@@ -89,7 +91,7 @@ pub(crate) enum Implied {
 
 impl Implied {
     /// All of them.
-    pub(crate) const ALL: [Implied; 21] = [
+    pub(crate) const ALL: [Implied; 22] = [
         Implied::Append,
         Implied::Fold,
         Implied::ToArray,
@@ -101,6 +103,7 @@ impl Implied {
         Implied::SliceFrom,
         Implied::CheckIndex,
         Implied::CheckRange,
+        Implied::CheckPart,
         Implied::Replace,
         Implied::Replace2,
         Implied::Replace3,
@@ -127,6 +130,7 @@ impl Implied {
             Implied::SliceFrom => "slice_from",
             Implied::CheckIndex => "check_index",
             Implied::CheckRange => "check_range",
+            Implied::CheckPart => "check_part",
             Implied::Replace => "replace",
             Implied::Replace2 => "replace_2",
             Implied::Replace3 => "replace_3",
@@ -153,7 +157,7 @@ impl Implied {
                 &[Implied::Element, Implied::Element2, Implied::Element3, Implied::Element4]
             }
             [Token { kind: TokenKind::DotDot, .. }, ..] => {
-                &[Implied::Slice, Implied::SliceFrom, Implied::CheckIndex, Implied::CheckRange]
+                &[Implied::Slice, Implied::SliceFrom, Implied::CheckIndex, Implied::CheckRange, Implied::CheckPart]
             }
             [Token { kind: TokenKind::With, .. }, Token { kind: TokenKind::LeftBracket, .. }, ..] => {
                 &[Implied::Replace, Implied::Replace2, Implied::Replace3, Implied::Replace4]

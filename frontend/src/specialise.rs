@@ -29,6 +29,7 @@ mod matching;
 mod operators;
 mod parallel;
 mod pattern;
+mod replacing;
 mod texts;
 mod ty;
 

@@ -348,25 +348,22 @@ impl Warnings<'_> {
                 break;
             }
             match &expr.kind {
-                ExprKind::Index(array, subscripts) => {
-                    for (at, subscript) in subscripts.iter().enumerate() {
-                        let (ends, is_element) = match *subscript {
-                            Subscript::At(index) => ([Some(index), None], subscripts.len() == 1),
-                            Subscript::Range(from, to) => ([from, to], false),
-                        };
-                        let dimension = (at, subscripts.len());
-                        ends.into_iter().flatten().for_each(|end| self.negative(*array, end, dimension, is_element));
-                    }
-                }
+                ExprKind::Index(array, subscripts) => self.negative_subscripts(*array, subscripts, true),
                 ExprKind::Replace(array, replacements) => {
-                    for indices in replacements.iter().map(|replacement| &replacement.indices) {
-                        for (at, &index) in indices.iter().enumerate() {
-                            self.negative(*array, index, (at, indices.len()), false);
-                        }
+                    for replacement in replacements {
+                        self.negative_subscripts(*array, &replacement.subscripts, false);
                     }
                 }
                 _ => {}
             }
+        }
+    }
+
+    /// Warns of negative numbers in what stands in brackets behind an array. `is_read` says whether that is read.
+    fn negative_subscripts(&mut self, array: ExprId, subscripts: &[Subscript], is_read: bool) {
+        for (at, subscript) in subscripts.iter().enumerate() {
+            let is_element = is_read && matches!(subscripts, [Subscript::At(_)]);
+            subscript.for_each_expr(|end| self.negative(array, end, (at, subscripts.len()), is_element));
         }
     }
 

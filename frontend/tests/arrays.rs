@@ -193,6 +193,15 @@ fn parts_of_arrays_and_lists_are_slices() {
             "index [0, 1, 2, 4] is out of the bounds [1, 2, 3, 4] of a tensor",
         ),
         ("{ [| 1, 2; 3, 4 |] with [0, 2] = 9 }", "index [0, 2] is out of bounds of a matrix of 2 rows and 2 columns"),
+        ("{ [| 1, 2; 3, 4 |] with [2, ..] = [| 5, 6 |] }", "index 2 is out of bounds of a dimension of 2"),
+        ("{ [| i for i < 0, j < 2 |] with [.., 2] = [| |] }", "index 2 is out of bounds of a dimension of 2"),
+        ("{ [| 1, 2; 3, 4 |] with [0 .. 3, 0] = [| 5, 6 |] }", "the range 0 .. 3 is out of bounds of 2 elements"),
+        ("{ [| 1, 2, 3 |] with [2 .. 1] = [| |] }", "the range 2 .. 1 is out of bounds of 3 elements"),
+        ("{ [| 1, 2, 3 |] with [4 ..] = [| |] }", "the range 4 .. 3 is out of bounds of 3 elements"),
+        ("{ [| 1, 2, 3 |] with [1 ..] = [| 5 |] }", "a part of 2 elements is replaced by one of 1"),
+        ("{ [| 1, 2; 3, 4 |] with [.., 1] = [| 5, 6, 7 |] }", "a part of 2 elements is replaced by one of 3"),
+        ("{ [| 1, 2; 3, 4 |] with [.., 1 ..] = [| 5, 6; 7, 8 |] }", "a part of 1 elements is replaced by one of 2"),
+        ("{ [| 1, 2, 3 |] with [0 .. 2] = [| 5 |], [7] = 1 }", "a part of 2 elements is replaced by one of 1"),
     ];
     for (expression, message) in cases {
         assert_eq!(trap(expression).lines().next(), Some(message), "{expression}");
@@ -243,10 +252,34 @@ fn elements_are_changed_in_a_copy() {
         "{ [| 1, 2; 3, 4 |] with [1, 0] = 9 } == [| 1, 2; 9, 4 |]",
         "{ [| i + j + k for i < 2, j < 1, k < 2 |] with [1, 0, 1] = 9 }[1, 0, 1] == 9",
         "(loop a = [| 0 for _ < 5 |] for i < 20 do { a with [i % 5] = a[i % 5] + i }) == [| 30, 34, 38, 42, 46 |]",
+        "{ [| 1, 2, 3, 4 |] with [1 .. 3] = [| 8, 9 |] } == [| 1, 8, 9, 4 |]",
+        "{ [| 1, 2, 3, 4 |] with [.. 2] = [| 8, 9 |], [3 ..] = [| 7 |] } == [| 8, 9, 3, 7 |]",
+        "{ [| 1, 2 |] with [..] = [| 8, 9 |] } == [| 8, 9 |]",
+        "{ [| 1, 2 |] with [2 ..] = [| |] } == [| 1, 2 |]",
+        "let a = [| 1, 2, 3 |] in { a with [0 .. 2] = a[1 ..], [2 ..] = a[.. 1] } == [| 2, 3, 1 |]",
+        "let m = [| 1, 2; 3, 4 |] in { m with [0, ..] = m[1, ..], [1, ..] = m[0, ..] } == [| 3, 4; 1, 2 |]",
+        "{ [| 1, 2; 3, 4 |] with [.., 1] = [| 8, 9 |], [1, 0] = 7 } == [| 1, 8; 7, 9 |]",
+        "{ [| 1, 2; 3, 4 |] with [1, 1 ..] = [| 8 |] } == [| 1, 2; 3, 8 |]",
+        "{ [| 1, 2, 3; 4, 5, 6; 7, 8, 9 |] with [1 .., .. 2] = [| 10, 20; 30, 40 |] } == [| 1, 2, 3; 10, 20, 6; 30, 40, 9 |]",
+        "let t = [| i * 4 + j * 2 + k for i < 2, j < 2, k < 2 |] in
+         elements { t with [.., 1, ..] = [| 8, 9; 10, 11 |] } == [| 0, 1, 8, 9, 4, 5, 10, 11 |]",
+        "let t = [| i * 4 + j * 2 + k for i < 2, j < 2, k < 2 |] in
+         elements { t with [1, .., 0] = [| 8, 9 |] } == [| 0, 1, 2, 3, 8, 5, 9, 7 |]",
+        "let t = [| i for i < 2, j < 1, k < 1, l < 2 |] in
+         elements { t with [.., 0 .., 0, .. 1] = [| 8 for i < 2, j < 1, k < 1 |] } == [| 8, 0, 8, 1 |]",
+        "{ [| (1, true), (2, false), (3, true) |] with [1 ..] = [| (8, true), (9, false) |] }
+         == [| (1, true), (8, true), (9, false) |]",
+        "(loop m = [| 0 for _ < 3, _ < 2 |] for i < 3 do { m with [i, ..] = [| i, i + 1 |] }) == [| 0, 1; 1, 2; 2, 3 |]",
         "scatter 4 [| 1, 3, 1 |] [| 10, 20, 30 |] == [| 0, 40, 0, 20 |]",
         "let rows = [| [| 1, 2 |], [| 3, 4 |] |] in { rows with [1] = { rows[1] with [0] = 9 } } == [| [| 1, 2 |], [| 9, 4 |] |]",
     ]);
     assert!(trap("{ [| 1 |] with [1] = 2 }").starts_with("index 1 is out of bounds of an array of length 1"));
+    let text = "def f (m : Matrix Real) (xs : Array Real) : Real =
+  let n = { m with [0, ..] = 2 *. xs, [1, 1] = xs[0] } in n[0, 0] * n[1, 0] + n[0, 1] * n[1, 1] + m[0, 0]";
+    let m = Value::Array(vec![Value::Reals(vec![2.0, 3.0]), Value::Reals(vec![5.0, 7.0])]);
+    let (value, gradient) = function(text).value_and_grad(&[m, Value::Reals(vec![11.0, 13.0])]).expect("it is real");
+    let of_m = Value::Array(vec![Value::Reals(vec![1.0, 0.0]), Value::Reals(vec![22.0, 0.0])]);
+    assert_eq!((value, gradient), (22.0 * 5.0 + 26.0 * 11.0 + 2.0, vec![of_m, Value::Reals(vec![36.0, 22.0])]));
     let text = "def f (xs : Array Real) (x : Real) : Real =
   let ys = { xs with [1] = x * xs[0] } in ys[0] * ys[1] + xs[1] * ys[2]";
     let (value, gradient) =

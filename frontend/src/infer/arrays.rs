@@ -47,7 +47,12 @@ impl Infer<'_> {
         let wanted = self.tensor(dimensions, element);
         let found = self.operand(array);
         self.expect_dimensions(array.expr, wanted, found, dimensions);
-        match subscripts.iter().filter(|subscript| matches!(subscript, Subscript::Range(..))).count() {
+        self.part(element, subscripts)
+    }
+
+    /// The type of the element or the part that subscripts stand for.
+    fn part(&mut self, element: Ty, subscripts: &[Subscript]) -> Ty {
+        match subscripts.iter().filter(|subscript| subscript.is_range()).count() {
             0 => element,
             ranges => self.tensor(ranges, element),
         }
@@ -77,30 +82,40 @@ impl Infer<'_> {
         });
     }
 
-    /// `{ a with [i] = e }`: the type of the array.
+    /// `{ a with [i] = e, [j .. k] = xs }`: the type of the array.
     pub(super) fn replace(&mut self, array: ExprId, replacements: &[Replacement]) -> Ty {
         let found = self.infer(array);
-        let dimensions = replacements[0].indices.len();
+        let dimensions = replacements[0].subscripts.len();
         let element = self.out.types.var(Class::Any);
         if dimensions > Kind::DIMENSIONS_MAX {
             return self.too_many_indices(Operand { expr: array, ty: Some(found) }, dimensions);
         }
         let wanted = self.tensor(dimensions, element);
-        if dimensions == 1 {
-            self.unify_expr(array, wanted, found, Why::Changed);
-        } else {
-            self.expect_dimensions(array, wanted, found, dimensions);
+        match self.out.types.kind_of(found) {
+            Some(Kind::Tensor(rank)) if dimensions == 1 => {
+                let help = match rank {
+                    2 => "an element of a matrix is `[i, j] = x`, a row `[i, ..] = xs`",
+                    _ => "an element has an index for each dimension, `[i, j, k] = x`; a part is `[i, .., ..] = m`",
+                };
+                self.one_index(array, found, rank, help);
+                return self.out.types.error;
+            }
+            _ if dimensions == 1 => self.unify_expr(array, wanted, found, Why::Changed),
+            _ => self.expect_dimensions(array, wanted, found, dimensions),
         }
         let int = self.out.types.int;
         for replacement in replacements {
-            if replacement.indices.len() != dimensions {
+            let subscripts = &replacement.subscripts;
+            if subscripts.len() != dimensions {
                 let count = |count: usize| if count == 1 { "1 index".to_owned() } else { format!("{count} indices") };
-                let message = format!("{} for an array of another rank", count(replacement.indices.len()));
+                let message = format!("{} for an array of another rank", count(subscripts.len()));
                 let error = Diagnostic::error(replacement.span, message);
                 self.sink.push(error.also(replacements[0].span, format!("this has {}", count(dimensions))));
             }
-            replacement.indices.iter().for_each(|&index| self.check(index, int, Why::Index));
-            self.check(replacement.value, element, Why::Element);
+            subscripts.iter().for_each(|subscript| subscript.for_each_expr(|end| self.check(end, int, Why::Index)));
+            let is_part = subscripts.iter().any(|subscript| subscript.is_range());
+            let part = self.part(element, subscripts);
+            self.check(replacement.value, part, if is_part { Why::Part } else { Why::Element });
         }
         found
     }
@@ -112,18 +127,25 @@ impl Infer<'_> {
         let (kind, element) = (types.var(Class::Kind(Kinds::SEQUENCES)), types.var(Class::Any));
         let wanted = types.collection(kind, element);
         if let Some(Kind::Tensor(dimensions)) = types.kind_of(found) {
-            let shown = types.describe(found);
-            let message = format!("one index for {shown}");
-            let error = Diagnostic::error(self.ast.exprs[sequence.expr].span, message);
-            let error = error.label(format!("this is {}", Kind::Tensor(dimensions).noun()));
-            self.sink.push(error.help(match dimensions {
-                2 => "an element is `m[i, j]`, a row `m[i, ..]`, a column `m[.., j]`; a loop over rows is `for i < rows m`",
+            let help = match dimensions {
+                2 => {
+                    "an element is `m[i, j]`, a row `m[i, ..]`, a column `m[.., j]`; a loop over rows is `for i < rows m`"
+                }
                 _ => "an element has an index for each dimension: `t[i, j, k]`; a part is `t[i, .., ..]`",
-            }));
+            };
+            self.one_index(sequence.expr, found, dimensions, help);
             return (self.out.types.error, self.out.types.error);
         }
         self.unify_expr(sequence.expr, wanted, found, Why::Sequence);
         (kind, element)
+    }
+
+    /// Says that an array of several dimensions has one index, and what to write.
+    fn one_index(&mut self, array: ExprId, found: Ty, dimensions: u8, help: &str) {
+        let message = format!("one index for {}", self.out.types.describe(found));
+        let error = Diagnostic::error(self.ast.exprs[array].span, message);
+        let error = error.label(format!("this is {}", Kind::Tensor(dimensions).noun()));
+        self.sink.push(error.help(help));
     }
 
     /// Whether a type is that of a number, whatever number it is.

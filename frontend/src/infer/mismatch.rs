@@ -42,6 +42,8 @@ pub(super) enum Why {
     Changed,
     /// A new element of an array.
     Element,
+    /// What takes the place of a part of an array.
+    Part,
     /// An operand of an operator.
     Operand(&'static str),
     /// The pattern that it is matched with.
@@ -308,6 +310,14 @@ impl Infer<'_> {
             }
             Why::Changed => error.note("`{ a with [i] = x }` is an array with another element"),
             Why::Element => error.note(format!("the elements of the array are {expected}")),
+            Why::Part => {
+                let error = error.note(format!("the place of this part is taken by {expected}"));
+                match con {
+                    Some(Con::Collection) => error,
+                    _ => error
+                        .help("an array of the same number is `replicate n x`, a matrix `[| x for _ < m, _ < n |]`"),
+                }
+            }
             Why::Operand(symbol) => error.note(format!("`{symbol}` works on {expected} here")),
             Why::Pattern(span) => error.also(span, format!("this pattern matches {expected}")),
         }

@@ -20,6 +20,9 @@
 //! - no derivative flows from both to the same place: the contributions to it would be added in another order. Of
 //!   arrays both may read the same element in an iteration.
 //!
+//! An array that is read by a loop that changes another one, which the elements are made of, is made: else the loop would
+//! need a copy, since the elements are of the array as it was.
+//!
 //! An element that is not read is not computed, which nobody can tell if that can't trap. Which contributions a record
 //! sums before it adds them to an adjoint follows from the code, here as in all that is optimised: where a loop that
 //! made arrays becomes one that doesn't, there are fewer records, and a derivative's last bit may be another one.
@@ -160,6 +163,9 @@ fn fusion<'s>(survey: &'s Survey, body: &Body, made: &'s Made, meter: &Meter) ->
         }
     }
     let keeps_sums = |element| Moved::new(survey, body, made, (collect, element), each, meter).keeps_sums();
+    if elements().any(|element| keeps_changed(survey, body, element, repeat)) {
+        return None;
+    }
     let single = first.map(|first| (first, 0)).into_iter().collect();
     elements().all(keeps_sums).then(|| Fusion { made, single, each: vec![(each, repeat, index)] })
 }
@@ -195,9 +201,29 @@ fn several<'s>(
     if !is_once && !is_cheap(survey, body, element) {
         return None;
     }
-    let is_small = fusion.each.iter().all(|&(_, repeat, _)| survey.size(repeat) + size <= NODES_MAX);
+    let is_small = fusion.each.iter().all(|&(_, repeat, _)| {
+        survey.size(repeat) + size <= NODES_MAX && !keeps_changed(survey, body, element, repeat)
+    });
     let keeps_sums = |read: &Read| Moved::new(survey, body, made, (collect, element), read, meter).keeps_sums();
     (is_small && made.reads.iter().all(keeps_sums)).then_some(fusion)
+}
+
+/// Whether an element reads what a loop carries first and changes: it would have to be there as it was, and so what the
+/// loop changes would be a copy.
+fn keeps_changed(survey: &Survey, body: &Body, element: ExprId, repeat: ExprId) -> bool {
+    let nodes = |expr: ExprId| {
+        let (first, last) = survey.extents[expr];
+        survey.order[first..=last].iter().map(|&node| &body.exprs[node].kind)
+    };
+    let ExprKind::Loop(carried) = &body.exprs[repeat].kind else { return false };
+    let arrays = |kind: &ExprKind| match *kind {
+        ExprKind::Var(var) if matches!(body.vars[var], ValueType::Ref(_)) => Some(var),
+        _ => None,
+    };
+    let first: BTreeSet<Var> = nodes(carried.init).filter_map(arrays).collect();
+    !first.is_empty()
+        && nodes(element).filter_map(arrays).any(|var| first.contains(&var))
+        && nodes(carried.body).any(|kind| matches!(kind, ExprKind::Replace(..)))
 }
 
 /// Whether to compute an element again is no more work than to load it.

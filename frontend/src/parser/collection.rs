@@ -182,24 +182,19 @@ impl Parser<'_> {
         Ok((subscripts, close))
     }
 
-    /// `[i] = a, [j] = b }` after `{ array with`.
+    /// `[i] = a, [j .. k] = b }` after `{ array with`.
     pub(super) fn replacements(&mut self, array: ExprId, open: Span) -> Parse<ExprId> {
         let mut replacements = Vec::new();
         loop {
             if self.peek() != TokenKind::LeftBracket {
-                return self.unexpected("`[`", Some("a changed element is written `[i] = x`"));
+                return self.unexpected(
+                    "`[`",
+                    Some("a changed element is written `[i] = x`, a changed row of a matrix `[i, ..] = xs`"),
+                );
             }
             let start = self.span();
             let (subscripts, close) = self.subscripts()?;
             let span = start.to(close);
-            let mut indices = Vec::with_capacity(subscripts.len());
-            for subscript in subscripts {
-                let Subscript::At(index) = subscript else {
-                    let error = Diagnostic::error(span, "only single elements can be changed");
-                    return self.fail(error.help("several elements are changed by several `[i] = x`, or in a loop"));
-                };
-                indices.push(index);
-            }
             if self.peek() == TokenKind::LeftBracket {
                 return self.unexpected("`=`", Some(INNER));
             }
@@ -208,12 +203,17 @@ impl Parser<'_> {
                     ExprKind::Var(name) => self.names.text(name),
                     _ => "xs",
                 };
-                let place = if indices.len() == 1 { "[i]" } else { "[i, j]" };
-                let help = format!("the new element is written out: `{place} = {array}{place} {symbol} ..`");
+                let (place, what) = match subscripts[..] {
+                    [Subscript::At(_)] => ("[i]", "element"),
+                    [Subscript::Range(..)] => ("[i .. j]", "part"),
+                    _ if subscripts.iter().any(|subscript| subscript.is_range()) => ("[i, ..]", "part"),
+                    _ => ("[i, j]", "element"),
+                };
+                let help = format!("the new {what} is written out: `{place} = {array}{place} {symbol} ..`");
                 return self.unexpected("`=`", Some(&help));
             }
             self.expect(TokenKind::Equals, "`=`")?;
-            replacements.push(Replacement { indices, value: self.expr()?, span });
+            replacements.push(Replacement { subscripts, value: self.expr()?, span });
             if !self.eat(TokenKind::Comma) || self.peek() == TokenKind::RightBrace {
                 break;
             }

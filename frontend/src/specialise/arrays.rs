@@ -3,7 +3,7 @@
 use super::Elaborator;
 use super::form::{Code, Shaped};
 use crate::ast::{self, Clause, Comprehension, Generator};
-use crate::core::{Atom, ExprId, ExprKind, Program};
+use crate::core::{Atom, ExprId, ExprKind, Program, Var};
 use crate::mono::Mono;
 use crate::prelude::Implied;
 use crate::source::Span;
@@ -27,6 +27,12 @@ impl Elaborator<'_, '_> {
     pub(super) fn make_elements(&mut self, kind: ExprKind, ty: Mono, span: Span) -> ExprId {
         let array = ValueType::Ref(self.array_type(ty).array);
         self.make_typed(kind, &[array], span)
+    }
+
+    /// A variable for the elements of an array.
+    pub(super) fn elements_var(&mut self, ty: Mono) -> Var {
+        let array = self.array_type(ty).array;
+        self.body.vars.push(ValueType::Ref(array))
     }
 
     /// An array of several dimensions.

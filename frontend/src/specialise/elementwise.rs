@@ -1,8 +1,8 @@
-//! Operators on arrays: arithmetic element by element, parts, and changed elements. What is done is in the prelude.
+//! Operators on arrays: arithmetic element by element, and parts. What is done is in the prelude.
 
 use super::Elaborator;
 use super::form::{Code, FormNode, Shaped};
-use crate::ast::{self, Arithmetic, Replacement, Side, Subscript};
+use crate::ast::{self, Arithmetic, Side, Subscript};
 use crate::builtins::Builtin;
 use crate::core::{Atom, Binding, Collect, Comparison, ExprId, ExprKind, Field, Inside, Range, Var};
 use crate::list::List;
@@ -15,7 +15,7 @@ use dualvm_vm::isa::Op;
 
 /// What stands for an index in a part of an array of several dimensions.
 #[derive(Clone, Copy)]
-enum Part {
+pub(super) enum Part {
     /// The index itself.
     At(Atom),
     /// All from one to another.
@@ -89,7 +89,7 @@ impl Elaborator<'_, '_> {
     }
 
     /// The same value with names for its registers, so that it was evaluated.
-    fn named_shaped(&mut self, value: Shaped, bindings: &mut Vec<Binding>, span: Span) -> Shaped {
+    pub(super) fn named_shaped(&mut self, value: Shaped, bindings: &mut Vec<Binding>, span: Span) -> Shaped {
         let value = self.name_shaped(value, bindings);
         self.of_value(&value, span)
     }
@@ -132,20 +132,15 @@ impl Elaborator<'_, '_> {
                 let mut bindings = Vec::new();
                 let first = self.materialised(first);
                 let tensor = self.name_value(first.expr, &mut bindings);
+                let tensor = (tensor, array_type);
                 let parts: Vec<Part> = (0..)
                     .zip(subscripts)
                     .map(|(dimension, &subscript)| self.subscript(tensor, dimension, subscript, &mut bindings, span))
                     .collect();
-                // The index of a row is looked at once, before its elements.
-                let is_element = parts.iter().all(|part| matches!(part, Part::At(_)));
-                for (dimension, part) in (0..).zip(&parts).filter(|_| !is_element) {
-                    if let &Part::At(index) = part {
-                        let size = self.size(tensor, dimension, span);
-                        let size = self.name_value(size, &mut bindings);
-                        self.check(Implied::CheckIndex, &[index, size], &mut bindings, span);
-                    }
+                if subscripts.iter().any(|subscript| subscript.is_range()) {
+                    self.check_indices(tensor, &parts, &mut bindings, span);
                 }
-                let made = self.part_of_tensor((tensor, array_type), &parts, ty, &mut bindings, span);
+                let made = self.part_of_tensor(tensor, &parts, ty, &mut bindings, span);
                 let made = self.plain_shaped(made, ty);
                 self.block_shaped(bindings, made)
             }
@@ -179,10 +174,10 @@ impl Elaborator<'_, '_> {
         self.apply(slice, args, ty, span)
     }
 
-    /// A subscript of an array of several dimensions, checked if it is a range.
-    fn subscript(
+    /// A subscript of a named array, checked if it is a range.
+    pub(super) fn subscript(
         &mut self,
-        tensor: Atom,
+        array: (Atom, Mono),
         dimension: u16,
         subscript: Subscript,
         bindings: &mut Vec<Binding>,
@@ -195,7 +190,7 @@ impl Elaborator<'_, '_> {
             }
             Subscript::Range(from, to) => (from, to),
         };
-        let size = self.size(tensor, dimension, span);
+        let size = self.size(array, dimension, span);
         let size = self.name_value(size, bindings);
         if from.is_none() && to.is_none() {
             return Part::Range([Atom::Int(0), size]);
@@ -212,8 +207,25 @@ impl Elaborator<'_, '_> {
         Part::Range(ends)
     }
 
+    /// Looks at the indices of a part once, before its elements.
+    pub(super) fn check_indices(
+        &mut self,
+        array: (Atom, Mono),
+        parts: &[Part],
+        bindings: &mut Vec<Binding>,
+        span: Span,
+    ) {
+        for (dimension, part) in (0..).zip(parts) {
+            if let &Part::At(index) = part {
+                let size = self.size(array, dimension, span);
+                let size = self.name_value(size, bindings);
+                self.check(Implied::CheckIndex, &[index, size], bindings, span);
+            }
+        }
+    }
+
     /// Has a function of the prelude look at integers, and trap if they aren't right.
-    fn check(&mut self, check: Implied, atoms: &[Atom], bindings: &mut Vec<Binding>, span: Span) {
+    pub(super) fn check(&mut self, check: Implied, atoms: &[Atom], bindings: &mut Vec<Binding>, span: Span) {
         let (int, unit) = (self.program.monos.int, self.program.monos.unit);
         let whole = self.function_type(&vec![int; atoms.len()], unit);
         let check = self.implied(check, &[], whole, span);
@@ -288,48 +300,22 @@ impl Elaborator<'_, '_> {
 
     /// The same where tests before have found that there is one.
     fn element_inside(&mut self, tensor: Atom, ty: Mono, indices: &[Atom], span: Span) -> ExprId {
-        let (int, element) = (self.program.monos.int, self.program.monos.element(ty));
-        let object = self.atom(tensor, span);
-        let elements = self.make_elements(ExprKind::Payload(Field::ELEMENTS, object), ty, span);
-        let mut place = self.atom(indices[0], span);
-        for (dimension, &index) in (1..).zip(&indices[1..]) {
-            let size = self.size(tensor, dimension, span);
-            let before = self.make(ExprKind::Scalar(Op::IMul, List::from([place, size])), int, span);
-            let index = self.atom(index, span);
-            place = self.make(ExprKind::Scalar(Op::IAdd, List::from([before, index])), int, span);
-        }
+        let element = self.program.monos.element(ty);
+        let elements = self.elements((tensor, ty), span);
+        let indices = indices.iter().map(|&index| self.atom(index, span)).collect();
+        let place = self.flat_index((tensor, ty), indices, span);
         self.make(ExprKind::Element(self.array_type(ty), [elements, place], Inside::Tested), element, span)
     }
 
-    /// `{ a with [i] = e, … }`. What stands in all places is computed before the first one is replaced: an array that
-    /// is read later can't be changed where it is.
-    pub(super) fn replace(&mut self, array: ast::ExprId, replacements: &[Replacement], ty: Mono, span: Span) -> Shaped {
-        let (int, element) = (self.program.monos.int, self.program.monos.element(ty));
-        let mut bindings = Vec::new();
-        let mut part = |this: &mut Self, expr: ast::ExprId| {
-            let value = this.shaped(expr);
-            if replacements.len() > 1 { this.named_shaped(value, &mut bindings, span) } else { value }
-        };
-        let mut made = part(self, array);
-        let parts = |replacement: &Replacement| -> Vec<ast::ExprId> {
-            replacement.indices.iter().copied().chain([replacement.value]).collect()
-        };
-        let parts: Vec<Vec<Shaped>> = replacements
-            .iter()
-            .map(|replacement| parts(replacement).into_iter().map(|expr| part(self, expr)).collect())
-            .collect();
-        for (replacement, parts) in replacements.iter().zip(parts) {
-            let mut params = vec![ty];
-            params.resize(1 + replacement.indices.len(), int);
-            params.push(element);
-            let whole = self.function_type(&params, ty);
-            let of_rank = [Implied::Replace, Implied::Replace2, Implied::Replace3, Implied::Replace4];
-            let function = self.implied(of_rank[replacement.indices.len() - 1], &[element], whole, span);
-            let mut args = vec![made];
-            args.extend(parts);
-            made = self.apply(function, args, ty, span);
-        }
-        self.block_shaped(bindings, made)
+    /// Where the element at some indices stands among all elements of a named array.
+    pub(super) fn flat_index(&mut self, array: (Atom, Mono), indices: Vec<ExprId>, span: Span) -> ExprId {
+        let int = self.program.monos.int;
+        let places = (0..).zip(indices).reduce(|(_, place), (dimension, index)| {
+            let size = self.size(array, dimension, span);
+            let before = self.make(ExprKind::Scalar(Op::IMul, List::from([place, size])), int, span);
+            (dimension, self.make(ExprKind::Scalar(Op::IAdd, List::from([before, index])), int, span))
+        });
+        places.expect("an array has dimensions").1
     }
 
     /// A builtin of arrays of several dimensions, which are objects of their elements and their sizes.
@@ -346,13 +332,13 @@ impl Elaborator<'_, '_> {
             Builtin::Size(dimension) => ExprKind::Payload(Field::size(dimension.into()), values[0]),
             Builtin::Sizes => {
                 let tensor = self.name_value(values[0], &mut bindings);
-                let sizes = (0..rank).map(|dimension| self.size(tensor, dimension, span)).collect();
+                let sizes = (0..rank).map(|dimension| self.size_of_tensor(tensor, dimension, span)).collect();
                 ExprKind::Pack(self.array_type(ty), sizes)
             }
             Builtin::Shaped(_) => ExprKind::Construct(0, values.into()),
             Builtin::WithElements => {
                 let [tensor, elements] = [values[0], values[1]].map(|value| self.name_value(value, &mut bindings));
-                let sizes = (0..rank).map(|dimension| self.size(tensor, dimension, span));
+                let sizes = (0..rank).map(|dimension| self.size_of_tensor(tensor, dimension, span));
                 let mut parts: Vec<ExprId> = sizes.collect();
                 parts.insert(0, self.atom(elements, span));
                 ExprKind::Construct(0, parts.into())
@@ -360,7 +346,7 @@ impl Elaborator<'_, '_> {
             Builtin::SameShape => {
                 let tensors = [values[0], values[1]].map(|value| self.name_value(value, &mut bindings));
                 let all = (0..rank).map(|dimension| {
-                    let sizes = tensors.map(|tensor| self.size(tensor, dimension, span));
+                    let sizes = tensors.map(|tensor| self.size_of_tensor(tensor, dimension, span));
                     self.make(ExprKind::Compare(Comparison::Equal, sizes), ty, span)
                 });
                 let all = all.collect::<Vec<ExprId>>().into_iter();
@@ -374,8 +360,27 @@ impl Elaborator<'_, '_> {
         self.block_shaped(bindings, made)
     }
 
-    /// The size of a named array of several dimensions in one of them.
-    fn size(&mut self, tensor: Atom, dimension: u16, span: Span) -> ExprId {
+    /// The elements of a named array, however many dimensions it has.
+    pub(super) fn elements(&mut self, (array, ty): (Atom, Mono), span: Span) -> ExprId {
+        let object = self.atom(array, span);
+        match self.program.monos.node(ty) {
+            MonoNode::Tensor(..) => self.make_elements(ExprKind::Payload(Field::ELEMENTS, object), ty, span),
+            _ => object,
+        }
+    }
+
+    /// The size of a named array in one dimension.
+    pub(super) fn size(&mut self, (array, ty): (Atom, Mono), dimension: u16, span: Span) -> ExprId {
+        match self.program.monos.node(ty) {
+            MonoNode::Tensor(..) => self.size_of_tensor(array, dimension, span),
+            _ => {
+                let (object, int) = (self.atom(array, span), self.program.monos.int);
+                self.make(ExprKind::Length(self.array_type(ty), object), int, span)
+            }
+        }
+    }
+
+    fn size_of_tensor(&mut self, tensor: Atom, dimension: u16, span: Span) -> ExprId {
         let (object, int) = (self.atom(tensor, span), self.program.monos.int);
         self.make(ExprKind::Payload(Field::size(dimension), object), int, span)
     }
