@@ -2,8 +2,8 @@
 //!
 //! Strong products are written as plain ones, as in [`crate::lenient`]. The test for NaN comes before anything that a
 //! block adds to memory and before any register changes; if it fails, the block and the rest of the region are left to
-//! the interpreter. Blocks that append ranges of arrays add to memory before they compute; in these, strong products are
-//! written as such, and nothing is tested.
+//! the interpreter. Blocks that append ranges of arrays add to memory before they compute; in these, strong products
+//! are written as such, and nothing is tested.
 
 mod liveness;
 mod loops;

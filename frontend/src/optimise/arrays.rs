@@ -20,8 +20,8 @@
 //! - no derivative flows from both to the same place: the contributions to it would be added in another order. Of
 //!   arrays both may read the same element in an iteration.
 //!
-//! An array that is read by a loop that changes another one, which the elements are made of, is made: else the loop would
-//! need a copy, since the elements are of the array as it was.
+//! An array that is read by a loop that changes another one, which the elements are made of, is made: else the loop
+//! would need a copy, since the elements are of the array as it was.
 //!
 //! An element that is not read is not computed, which nobody can tell if that can't trap. Which contributions a record
 //! sums before it adds them to an adjoint follows from the code, here as in all that is optimised: where a loop that

@@ -1,7 +1,7 @@
 //! `{ a with [i] = e, [j .. k] = xs }`: arrays with other elements.
 //!
-//! A part is replaced element by element, in loops as a program would write them, so that an array is changed where it is
-//! under the same conditions.
+//! A part is replaced element by element, in loops as a program would write them, so that an array is changed where it
+//! is under the same conditions.
 
 use super::Elaborator;
 use super::elementwise::Part;

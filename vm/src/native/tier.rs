@@ -66,6 +66,9 @@ const DERIVED_NS: u64 = 1;
 const RECORD_WEIGHT: usize = 12;
 /// What a call takes besides, in instructions.
 const CALL_WEIGHT: u32 = 12;
+/// After so many calls of a function its code begins where calls do, and not at a loop: a call takes little of what the
+/// code has to save, and what is before the loop would have to be compiled, too, later.
+const MANY_CALLS: u32 = 8;
 
 /// What a piece of native code is for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -210,6 +213,8 @@ struct Table {
     opened: AtomicBool,
     /// Rounds of loops in the interpreter, by function; instructions if they are weighed.
     back_edges: Box<[AtomicU32]>,
+    /// Calls that the interpreter has made, by function, if they are weighed.
+    calls: Box<[AtomicU32]>,
     /// Whether there is code that begins at a loop of the function.
     entered: Box<[AtomicBool]>,
 }
@@ -221,6 +226,7 @@ impl Table {
             entries: (0..functions).map(|_| AtomicPtr::new(std::ptr::null_mut())).collect(),
             opened: AtomicBool::new(false),
             back_edges: (0..functions).map(|_| AtomicU32::new(0)).collect(),
+            calls: (0..functions).map(|_| AtomicU32::new(0)).collect(),
             entered: (0..functions).map(|_| AtomicBool::new(false)).collect(),
         }
     }
@@ -368,21 +374,34 @@ impl Tier {
     /// Counts a call that the interpreter is about to make. Returns the function's code, if there is any by now.
     #[inline(always)]
     pub(crate) fn called(&self, program: &Program, func: FuncId, mode: Mode, account: &Account) -> Option<Code> {
-        let candidate = &self.table(mode).functions[func.index()];
+        let table = self.table(mode);
+        let candidate = &table.functions[func.index()];
         candidate.code().or_else(|| {
-            let call = if matches!(self.policy, Policy::Weighed) { CALL_WEIGHT } else { 1 };
+            let is_weighed = matches!(self.policy, Policy::Weighed);
+            if is_weighed {
+                let calls = &table.calls[func.index()];
+                calls.store(calls.load(Ordering::Relaxed).saturating_add(1), Ordering::Relaxed);
+            }
+            let call = if is_weighed { CALL_WEIGHT } else { 1 };
             let hot = candidate.warm(call, self.thresholds.calls) && account.compiles();
-            if hot { self.compile_function(program, func, mode, account) } else { None }
+            if hot { self.compile_function(program, func, mode, candidate, account) } else { None }
         })
     }
 
-    /// Compiles a function from its beginning.
+    /// Compiles a function from its beginning, if what pays for that has run often enough.
     #[cold]
     #[inline(never)]
-    fn compile_function(&self, program: &Program, func: FuncId, mode: Mode, account: &Account) -> Option<Code> {
+    fn compile_function(
+        &self,
+        program: &Program,
+        func: FuncId,
+        mode: Mode,
+        payer: &Candidate,
+        account: &Account,
+    ) -> Option<Code> {
         let table = self.table(mode);
         let subject = Subject::Function { func, mode, entry: None };
-        let code = self.compile(program, &table.functions[func.index()], subject, account)?;
+        let code = self.compile(program, payer, (subject, &table.functions[func.index()]), account)?;
         table.entries[func.index()].store(code.0.as_ptr(), Ordering::Release);
         Some(code)
     }
@@ -429,15 +448,24 @@ impl Tier {
         if !entry.candidate.warm(0, self.thresholds.back_edges.saturating_sub(1)) {
             return None;
         }
-        let subject = Subject::Function { func, mode, entry: Some(header) };
-        let code = self.compile(program, &entry.candidate, subject, account)?;
-        table.entered[func.index()].store(true, Ordering::Relaxed);
+        let calls = table.calls[func.index()].load(Ordering::Relaxed);
+        let code = if calls >= MANY_CALLS && whole.code().is_none() {
+            // The loop pays for all of it, and this call goes on as it is.
+            self.compile_function(program, func, mode, &entry.candidate, account)?;
+            entry.candidate.heat.store(0, Ordering::Relaxed);
+            None
+        } else {
+            let subject = Subject::Function { func, mode, entry: Some(header) };
+            let code = self.compile(program, &entry.candidate, (subject, &entry.candidate), account)?;
+            table.entered[func.index()].store(true, Ordering::Relaxed);
+            Some(code)
+        };
         if matches!(self.policy, Policy::Weighed) {
             // What was interpreted so far has paid for this code. The next has to be earned anew.
             whole.heat.store(0, Ordering::Relaxed);
             counter.store(0, Ordering::Relaxed);
         }
-        Some(code)
+        code
     }
 
     fn loop_entry(&self, program: &Program, place: (FuncId, Mode, Position)) -> Arc<LoopEntry> {
@@ -520,15 +548,22 @@ impl Tier {
                 Policy::Weighed => runs.saturating_mul((RECORD_WEIGHT + len) as u32),
             };
             let hot = candidate.warm(runs, self.thresholds.records) && account.compiles();
-            if hot { self.compile(program, candidate, subject, account) } else { None }
+            if hot { self.compile(program, candidate, (subject, candidate), account) } else { None }
         })
     }
 
-    /// Compiles a candidate, if that doesn't take too long, if the run can afford it, and if no other thread compiles
-    /// something for this module: then there is something better to do than to wait.
+    /// Compiles a candidate, if what pays for it has run often enough, if that doesn't take too long, if the run can
+    /// afford it, and if no other thread compiles something for this module: then there is something better to do than
+    /// to wait.
     #[cold]
     #[inline(never)]
-    fn compile(&self, program: &Program, candidate: &Candidate, subject: Subject, account: &Account) -> Option<Code> {
+    fn compile(
+        &self,
+        program: &Program,
+        payer: &Candidate,
+        (subject, candidate): (Subject, &Candidate),
+        account: &Account,
+    ) -> Option<Code> {
         if let Subject::Function { func, mode, .. } = subject {
             // Whoever stops this stops the run, too.
             program.prepare(func, mode, account).ok()?;
@@ -545,7 +580,9 @@ impl Tier {
             whole.refuse();
             return None;
         }
-        if matches!(self.policy, Policy::Weighed) && !self.pays(candidate, subject, estimate) {
+        // A round of a loop counts what the mode has made of it.
+        let is_function = matches!(subject, Subject::Function { entry: None, .. }) && std::ptr::eq(payer, candidate);
+        if matches!(self.policy, Policy::Weighed) && !self.pays(payer, (subject, is_function), estimate) {
             return None;
         }
         if !account.affords(estimate) {
@@ -592,13 +629,13 @@ impl Tier {
         code
     }
 
-    /// Whether interpreting a candidate has taken as long as compiling it will. If not, it says when to ask again.
-    fn pays(&self, candidate: &Candidate, subject: Subject, estimate: Duration) -> bool {
+    /// Whether interpreting a candidate has taken as long as compiling the subject will. If not, it says when to ask
+    /// again. Instructions of functions are those of bytecode, whatever the mode makes of them.
+    fn pays(&self, candidate: &Candidate, (subject, is_function): (Subject, bool), estimate: Duration) -> bool {
         let instruction = match subject {
-            Subject::Function { mode, entry, .. } => {
+            Subject::Function { mode, .. } => {
                 let instruction = if mode.is_recording() { RECORDING_NS } else { PRIMAL_NS };
-                // A round of a loop counts what the mode has made of it.
-                if entry.is_some() { instruction } else { instruction << mode.depth() }
+                if is_function { instruction << mode.depth() } else { instruction }
             }
             Subject::Segment(_) | Subject::Loop(_) | Subject::Region(_) => DERIVED_NS,
         };
