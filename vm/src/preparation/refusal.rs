@@ -52,8 +52,8 @@ pub enum Refusal {
         /// The first instruction that reads or replaces an element.
         inst: u32,
     },
-    /// It reads an element of what may be an array that it has just made, as one of several has been chosen; or reads or
-    /// replaces one of what may be an array that it has just appended to.
+    /// It reads an element of what may be an array that it has just made, as one of several has been chosen; or reads
+    /// or replaces one of what may be an array that it has just appended to.
     ElementBehindFinish {
         /// The load.
         inst: u32,
